@@ -1,0 +1,118 @@
+// Package algo decides rate limits with pure functions over a small state.
+//
+// An [Algorithm] looks at a [Limit], the [State] kept for one key and the
+// present instant, and answers with a [Verdict] and the State to keep. It does
+// no I/O, reads no clock, starts no goroutine and takes no lock, so the same
+// function decides in memory, inside a database transaction and in a replay of
+// yesterday's log.
+//
+// All arithmetic is exact. Where a product does not fit 64 bits it is carried
+// in 128 (math/bits), and what a division leaves over is kept in the State, so
+// a limit admits its quota per window over any length of time, without drift.
+package algo
+
+import "math"
+
+// Ticks counts microseconds. As an instant it is microseconds since the Unix
+// epoch, which a float64 (and so a Lua number) holds exactly until the year
+// 2255; as a span it reaches 292,000 years.
+type Ticks int64
+
+// Spans of time in Ticks.
+const (
+	Microsecond Ticks = 1
+	Millisecond       = 1000 * Microsecond
+	Second            = 1000 * Millisecond
+	Minute            = 60 * Second
+	Hour              = 60 * Minute
+	Day               = 24 * Hour
+	Year              = 365 * Day
+)
+
+// Bounds of a Limit.
+const (
+	MinWindow = Millisecond
+	MaxWindow = Year
+	MaxQuota  = math.MaxInt64
+)
+
+// Limit is what a policy allows: Quota units in every Window.
+type Limit struct {
+	// Quota is how many units a window admits. 0 admits nothing.
+	Quota int64
+	// Window is the span that Quota is counted over, from MinWindow to MaxWindow.
+	Window Ticks
+	// Burst is the most that can be spent at one instant. Only GCRA uses it;
+	// the others admit a whole Quota at once.
+	Burst int64
+}
+
+// State is all that is kept for one key. The zero State is a key never seen.
+// What the fields mean is the algorithm's own affair; States compare with ==.
+type State struct {
+	At   Ticks
+	A, B int64
+	// Log holds the sliding log's entries. Every other algorithm leaves it empty.
+	Log string
+}
+
+// Verdict is what an algorithm says about one spend.
+type Verdict struct {
+	// OK reports whether the cost may be spent now.
+	OK bool
+	// Remaining is how many units could still be spent at this instant, after
+	// this spend if it is OK.
+	Remaining int64
+	// RetryAfter is 0 if OK. Otherwise it is the shortest wait after which the
+	// same cost is admitted, provided nobody else spends meanwhile.
+	RetryAfter Ticks
+	// ResetAfter is how long it takes until the State equals a key never seen,
+	// if nothing more is spent. A store may drop the State after that.
+	ResetAfter Ticks
+}
+
+// Func reports whether cost may be spent at now, and the State to keep.
+//
+// A cost of 0 looks without spending and is always OK. A negative cost gives
+// that many units back, never more than the State holds, and is always OK. If
+// the Verdict is not OK, the State returned equals the one given.
+//
+// An instant before State's own is taken as State's own: a clock that was
+// stepped back admits nothing extra, and the wait until it has caught up is
+// part of RetryAfter and ResetAfter.
+//
+// The Limit must have passed the algorithm's Check; 0 <= now.
+type Func func(l Limit, s State, now Ticks, cost int64) (State, Verdict)
+
+// Algorithm is one way of counting, to be found in [All].
+type Algorithm struct {
+	// Name is how configurations call it.
+	Name string
+	// ID marks the algorithm's States in a store. It never changes.
+	ID byte
+	// Decide is the algorithm.
+	Decide Func
+	// Used reports how much of the quota is in use at now, in units, as
+	// Decide counts it. It is for people: Decide itself never rounds.
+	Used func(l Limit, s State, now Ticks) float64
+	// Capacity is the largest cost that can ever be admitted.
+	Capacity func(l Limit) int64
+	// Check returns an error that names the field of l which the algorithm
+	// cannot work with, and what is allowed.
+	Check func(l Limit) error
+}
+
+func (a *Algorithm) String() string { return a.Name }
+
+// All lists the algorithms. A new one is a file beside the others and a row here.
+var All = []*Algorithm{GCRA, Sliding, Proportional, Log, Fixed}
+
+// ByName returns the algorithm called name, or nil.
+func ByName(name string) *Algorithm {
+	for _, a := range All {
+		if a.Name == name {
+			return a
+		}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package algo
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Sliding is the sliding window counter. Time is cut into frames of one Window,
+// aligned to the Unix epoch; State.At is the start of the newest frame spent
+// in, State.B the units spent in it and State.A those of the frame before. At a
+// fraction f of the present frame the last Window holds, if the previous frame
+// was even,
+//
+//	used = previous*(1-f) + current
+//
+// and a cost is admitted while used + cost <= Quota. The estimate errs where
+// the previous frame was uneven: units spent at its very end fade as if they
+// had been spread over it, and an interval of one Window may admit up to, but
+// never, 2*Quota. What it costs is two counters.
+var Sliding = &Algorithm{
+	Name: "sliding",
+	ID:   's',
+	Decide: func(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
+		return slide(l, s, now, cost, false)
+	},
+	Used:     func(l Limit, s State, now Ticks) float64 { return slideUsed(l, s, now, false) },
+	Capacity: func(l Limit) int64 { return l.Quota },
+	Check:    check,
+}
+
+// Proportional is the sliding window counter with both frames weighted by the
+// share of the window that lies in them:
+//
+//	used = previous*(1-f) + current*f
+//
+// It exists for compatibility with systems that weigh so. Units of the present
+// frame hardly count while the frame is young: after an idle frame Quota/f
+// units are admitted by the time a fraction f of the frame has passed, without
+// bound at its first tick, and are paid for by a block in the next frame. Where
+// that matters, use Sliding. Remaining never promises more than Quota.
+var Proportional = &Algorithm{
+	Name: "sliding-proportional",
+	ID:   'p',
+	Decide: func(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
+		return slide(l, s, now, cost, true)
+	},
+	Used:     func(l Limit, s State, now Ticks) float64 { return slideUsed(l, s, now, true) },
+	Capacity: func(l Limit) int64 { return l.Quota },
+	Check:    check,
+}
+
+func slide(l Limit, s State, now Ticks, cost int64, proportional bool) (State, Verdict) {
+	if l.Quota == 0 {
+		return s, nothing(l, cost)
+	}
+	lag := max(0, s.At-now)
+	now += lag
+	start, previous, current := frames(l, s, now)
+	passed := now - start
+
+	if cost > 0 && !fits(l, previous, current, cost, passed, proportional) {
+		return s, Verdict{
+			Remaining:  slideRemaining(l, previous, current, passed, proportional),
+			RetryAfter: add(lag, slideWait(l, previous, current, cost, passed, proportional)),
+			ResetAfter: add(lag, slideReset(l, previous, current, passed)),
+		}
+	}
+	kept := s
+	if cost != 0 {
+		if cost < 0 {
+			// Give back the newest units first: they would count the longest.
+			newest := min(current, -cost)
+			current -= newest
+			previous = max(0, previous+cost+newest)
+		} else if current > math.MaxInt64-cost { // only Proportional gets here
+			current = math.MaxInt64
+		} else {
+			current += cost
+		}
+		kept = State{}
+		if previous > 0 || current > 0 {
+			kept = State{At: start, A: previous, B: current}
+		}
+	}
+	return kept, Verdict{
+		OK:         true,
+		Remaining:  slideRemaining(l, previous, current, passed, proportional),
+		ResetAfter: add(lag, slideReset(l, previous, current, passed)),
+	}
+}
+
+// frames returns the frame that holds now >= s.At, and the units spent in the
+// frame before it and in it. Frames of a window that has changed since are
+// taken as the present window's frames that they began in.
+func frames(l Limit, s State, now Ticks) (start Ticks, previous, current int64) {
+	start = now - now%l.Window
+	switch {
+	case s.At >= start:
+		return start, s.A, s.B
+	case s.At >= start-l.Window:
+		return start, s.B, 0
+	}
+	return start, 0, 0
+}
+
+// fits reports whether, passed into a frame, cost fits on top of what is used.
+func fits(l Limit, previous, current, cost int64, passed Ticks, proportional bool) bool {
+	// previous*(W-passed) + (current+cost)*w <= Quota*W, in 128 bits; w is W,
+	// or passed if proportional.
+	if !proportional {
+		if cost > l.Quota-current {
+			return false
+		}
+		hi, lo := bits.Mul64(uint64(previous), uint64(l.Window-passed))
+		roomHi, roomLo := bits.Mul64(uint64(l.Quota-current-cost), uint64(l.Window))
+		return hi < roomHi || hi == roomHi && lo <= roomLo
+	}
+	total := uint64(current) + uint64(cost) // at most 2^64-2
+	hi, lo := bits.Mul64(uint64(previous), uint64(l.Window-passed))
+	hi2, lo2 := bits.Mul64(total, uint64(passed))
+	lo, carry := bits.Add64(lo, lo2, 0)
+	hi += hi2 + carry
+	roomHi, roomLo := bits.Mul64(uint64(l.Quota), uint64(l.Window))
+	return hi < roomHi || hi == roomHi && lo <= roomLo
+}
+
+// slideRemaining returns the largest cost that fits, at most Quota.
+func slideRemaining(l Limit, previous, current int64, passed Ticks, proportional bool) int64 {
+	hi, lo := bits.Mul64(uint64(l.Quota), uint64(l.Window))
+	usedHi, usedLo := bits.Mul64(uint64(previous), uint64(l.Window-passed))
+	lo, borrow := bits.Sub64(lo, usedLo, 0)
+	hi, borrow = bits.Sub64(hi, usedHi, borrow)
+	if borrow > 0 {
+		return 0
+	}
+	weight := uint64(l.Window)
+	if proportional {
+		weight = uint64(passed)
+	}
+	if hi >= weight {
+		return l.Quota // the weight is 0, or so small that 2^64 units fit
+	}
+	room, _ := bits.Div64(hi, lo, weight)
+	if room <= uint64(current) {
+		return 0
+	}
+	return int64(min(room-uint64(current), uint64(l.Quota)))
+}
+
+// slideWait returns the least wait after which cost, which does not fit now, fits.
+func slideWait(l Limit, previous, current, cost int64, passed Ticks, proportional bool) Ticks {
+	if at, ok := earliest(l, previous, current, cost, passed, proportional); ok {
+		return at - passed
+	}
+	wait := l.Window - passed // into the next frame, whose previous is this current
+	if at, ok := earliest(l, current, 0, cost, 0, proportional); ok {
+		return wait + at
+	}
+	return wait + l.Window // in the frame after that nothing is left
+}
+
+// earliest returns the least instant of a frame, not before from, at which
+// cost fits. What is used is linear in time, so there is one solution.
+func earliest(l Limit, previous, current, cost int64, from Ticks, proportional bool) (Ticks, bool) {
+	if fits(l, previous, current, cost, from, proportional) {
+		return from, true
+	}
+	// The least passed with previous*(W-passed) + total*w <= Quota*W, where
+	// used falls as time passes.
+	var at Ticks
+	if proportional {
+		total := uint64(current) + uint64(cost)
+		if total >= uint64(previous) || previous <= l.Quota {
+			return 0, false
+		}
+		hi, lo := bits.Mul64(uint64(previous-l.Quota), uint64(l.Window))
+		at = divUp(hi, lo, uint64(previous)-total)
+	} else {
+		if cost > l.Quota-current {
+			return 0, false
+		}
+		hi, lo := bits.Mul64(uint64(l.Quota-current-cost), uint64(l.Window))
+		// It did not fit at from, so the quotient is less than W.
+		fading, _ := bits.Div64(hi, lo, uint64(previous))
+		at = l.Window - Ticks(fading)
+	}
+	return at, at < l.Window
+}
+
+func slideReset(l Limit, previous, current int64, passed Ticks) Ticks {
+	switch {
+	case current > 0:
+		return 2*l.Window - passed
+	case previous > 0:
+		return l.Window - passed
+	}
+	return 0
+}
+
+func slideUsed(l Limit, s State, now Ticks, proportional bool) float64 {
+	start, previous, current := frames(l, s, max(now, s.At))
+	f := float64(max(now, s.At)-start) / float64(l.Window)
+	used := float64(previous) * (1 - f)
+	if proportional {
+		return used + float64(current)*f
+	}
+	return used + float64(current)
+}

@@ -1,0 +1,133 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/limit/algo"
+)
+
+// Policy is one limit: so many units in every window, counted per key.
+//
+// A Policy is a plain value; set its fields and pass a pointer to it. It must
+// not change while it is in use. Two policies with the same Name and Algorithm
+// share their counters, so a new quota takes effect in the middle of a window
+// on what has been spent already.
+type Policy struct {
+	// Name is how decisions, headers and metrics call the policy, and the
+	// space that its keys live in. 1 to MaxNameLen bytes.
+	Name string
+	// Algorithm counts. Defaults to algo.GCRA.
+	Algorithm *algo.Algorithm
+	// Quota is how many units each window admits. 0 admits nothing.
+	Quota int64
+	// Window is the span that Quota is counted over, from 1ms to 365 days, in
+	// steps of a microsecond.
+	Window time.Duration
+	// Burst is the most that can be spent at one instant under GCRA.
+	// Defaults to Quota.
+	Burst int64
+	// Mode says where the policy is counted. Defaults to Exact.
+	Mode Mode
+	// OnStoreError says what a decision is when the store cannot answer.
+	// Defaults to FailError.
+	OnStoreError OnStoreError
+}
+
+// MaxNameLen is the most bytes that a policy's name may have.
+const MaxNameLen = 128
+
+// Mode says where a policy is counted.
+type Mode uint8
+
+const (
+	// Exact counts in the limiter's store and never goes above the limit,
+	// however many nodes share that store.
+	Exact Mode = iota
+	// Local counts in this process alone, in the limiter's Local store.
+	Local
+)
+
+// OnStoreError says what a decision is when the store cannot answer in time.
+// It is never a denial.
+type OnStoreError uint8
+
+const (
+	// FailError returns the *StoreError; nothing is decided.
+	FailError OnStoreError = iota
+	// FailAllow allows the spend and marks the decision Degraded.
+	FailAllow
+	// FailLocal decides by the limiter's Local store and marks the decision
+	// Degraded.
+	FailLocal
+)
+
+func (p *Policy) algorithm() *algo.Algorithm {
+	if p.Algorithm == nil {
+		return algo.GCRA
+	}
+	return p.Algorithm
+}
+
+// Limit returns what p allows in the algorithm's terms.
+func (p *Policy) Limit() algo.Limit {
+	l := algo.Limit{Quota: p.Quota, Window: ticks(p.Window), Burst: p.Burst}
+	if l.Burst == 0 {
+		l.Burst = l.Quota
+	}
+	return l
+}
+
+// Check returns an error that names the first field which is out of bounds,
+// and what is allowed.
+func (p *Policy) Check() error {
+	if n := len(p.Name); n == 0 || n > MaxNameLen {
+		return fmt.Errorf("name: %q has %d bytes; 1 to %d are allowed", p.Name, n, MaxNameLen)
+	}
+	return p.algorithm().Check(p.Limit())
+}
+
+// Decide runs the policy's algorithm: see [algo.Func].
+func (p *Policy) Decide(s algo.State, now algo.Ticks, cost int64) (algo.State, algo.Verdict) {
+	return p.algorithm().Decide(p.Limit(), s, now, cost)
+}
+
+// Capacity returns the largest cost that p can ever admit.
+func (p *Policy) Capacity() int64 { return p.algorithm().Capacity(p.Limit()) }
+
+// AppendStoreKey appends to b the key under which a store keeps p's State for
+// key: the algorithm's ID, the length of p.Name, p.Name, key. No two
+// (algorithm, name, key) share one.
+func AppendStoreKey(b []byte, p *Policy, key string) []byte {
+	b = append(b, p.algorithm().ID, byte(len(p.Name)))
+	b = append(b, p.Name...)
+	return append(b, key...)
+}
+
+// StoreKey returns what AppendStoreKey appends.
+func StoreKey(p *Policy, key string) string {
+	return string(AppendStoreKey(make([]byte, 0, 2+len(p.Name)+len(key)), p, key))
+}
+
+// ErrCost: a cost is negative, or larger than the policy can ever admit.
+// Waiting would not help, so it is an error and not a denial.
+var ErrCost = errors.New("cost can never be admitted")
+
+func (p *Policy) checkCost(cost int64) error {
+	if cost < 0 {
+		return fmt.Errorf("limit: policy %q: %w: cost %d is negative; give units back with Refund", p.Name, ErrCost, cost)
+	}
+	if c := p.Capacity(); cost > c && p.Quota > 0 {
+		return fmt.Errorf("limit: policy %q: %w: cost %d exceeds the most that fits at once, %d", p.Name, ErrCost, cost, c)
+	}
+	return nil
+}
+
+func ticks(d time.Duration) algo.Ticks { return algo.Ticks(d / time.Microsecond) }
+
+// duration converts t, saturating where a time.Duration cannot hold it.
+func duration(t algo.Ticks) time.Duration {
+	const most = algo.Ticks((1<<63 - 1) / int64(time.Microsecond))
+	return time.Duration(min(t, most)) * time.Microsecond
+}

@@ -1,0 +1,90 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/stint-dev/stint/limit/algo"
+)
+
+// MaxKeyLen is the most bytes that a store's key may have. It is what the
+// strictest database takes in an index without tricks.
+const MaxKeyLen = 512
+
+// Errors that a Store returns, wrapped in a [StoreError].
+var (
+	// ErrClosed: the store was used after Close.
+	ErrClosed = errors.New("store is closed")
+	// ErrKeyLen: a key is empty or longer than MaxKeyLen. Nothing was changed.
+	ErrKeyLen = fmt.Errorf("key must have 1 to %d bytes", MaxKeyLen)
+)
+
+// Store keeps one State per key. A key is any string of 1 to MaxKeyLen bytes,
+// compared byte by byte.
+//
+// All methods are safe for simultaneous use. An error means that the store
+// could not answer; it is a *StoreError. limittest.Run is the definition of
+// what a Store must do.
+type Store interface {
+	// Update calls fn with one Cell for each of keys, in the order of keys,
+	// and commits the dirty ones, all or nothing. The keys are distinct.
+	//
+	// now is the store's own clock, never the caller's, and is read after
+	// whatever lock protects the cells is held. fn must be pure: it may run
+	// more than once, and only its last run counts. If fn returns an error,
+	// nothing is kept and Update returns that error as it is.
+	Update(ctx context.Context, keys []string, fn func(now algo.Ticks, cells []Cell) error) error
+	// Delete forgets keys. A key that is not there is no error.
+	Delete(ctx context.Context, keys ...string) error
+	// Ping reports whether the store can answer now.
+	Ping(ctx context.Context) error
+	// Close releases the store. What is under way ends with or without an
+	// effect; everything later is ErrClosed. A second Close does nothing.
+	Close() error
+}
+
+// Cell is the State of one key during an Update.
+type Cell struct {
+	// Key is the key as given to Update.
+	Key string
+	// State is what is kept: the zero State if the key is unknown or expired.
+	State algo.State
+	// TTL is how long after now a changed State must be kept; after that the
+	// store may drop it. 0 or less drops it at once.
+	TTL algo.Ticks
+	// Dirty says that State and TTL were changed and are to be committed.
+	Dirty bool
+}
+
+// Taker is an optional fast path: the store decides one spend by itself,
+// without Update. Its verdicts must equal those of p's algorithm on any
+// history; limittest compares them. A Limiter calls a Taker directly, from
+// every goroutine, and neither combines nor remembers denials in front of it.
+//
+// The store key is StoreKey(p, key).
+type Taker interface {
+	Take(ctx context.Context, p *Policy, key string, cost int64) (algo.Verdict, error)
+}
+
+// Lister is optional: a store that can name what it holds.
+type Lister interface {
+	// List yields every live cell whose key begins with prefix, once, in no
+	// particular order. It sees what was there when it began; what changes
+	// meanwhile may or may not be seen.
+	List(ctx context.Context, prefix string) iter.Seq2[Cell, error]
+}
+
+// StoreError says that a store could not answer.
+type StoreError struct {
+	Store string // which store, such as "sqlite"
+	Op    string // what was asked of it, such as "update"
+	// Sent reports whether the request may have had its effect. If it is
+	// false, nothing was changed and the caller can safely try again.
+	Sent bool
+	Err  error
+}
+
+func (e *StoreError) Error() string { return fmt.Sprintf("%s: %s: %v", e.Store, e.Op, e.Err) }
+func (e *StoreError) Unwrap() error { return e.Err }

@@ -1,0 +1,93 @@
+// Package rules turns what a request says about itself into the limits that
+// hold for it.
+//
+// A [Spec] is what people write; [Compile] checks all of it and makes a [Set],
+// which does not change any more and can be asked from every goroutine. For a
+// [Request] a Set answers with the rules that match, and for each of them with
+// the policies to charge and the key to charge them under.
+package rules
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/limit"
+)
+
+// Request is what rules look at. A transport or a log gives it. Attributes are
+// asked for one by one, and only when a rule depends on them, so that a costly
+// one (a signed token, say) is only verified for who needs it.
+type Request interface {
+	// Method returns the HTTP method, or "" where there is none.
+	Method() string
+	// Host returns the host as the caller named it, port and all.
+	Host() string
+	// Path returns the path as the caller sent it, percent-encoding and all.
+	Path() string
+	// Header returns the first value of a header, or "".
+	Header(name string) string
+	// Attribute returns an attribute of the caller, such as user or ip.
+	Attribute(name string) (value string, ok bool)
+}
+
+// Rule is one compiled rule. Its fields are for reading only.
+type Rule struct {
+	Name   string
+	Cost   int64
+	Shadow bool
+	// Status is the HTTP status of a denial, 429 or 503.
+	Status int
+	// MaxWait and MaxQueue are 0 unless requests may wait their turn.
+	MaxWait  time.Duration
+	MaxQueue int
+	// Policies are the rule's limits without any override.
+	Policies []*limit.Policy
+	// Spec is what the rule was made from.
+	Spec *RuleSpec
+
+	match    matcher
+	key      []keyPart
+	override []override
+}
+
+// Match is one rule that applies to a request.
+type Match struct {
+	Rule *Rule
+	// Policies are the limits to charge: the rule's own, or those of the
+	// override that applies. There are none if the caller is exempt.
+	Policies []*limit.Policy
+	// Key is what to charge them under. It is made of the length-prefixed
+	// names and values of the rule's key attributes, so that no two callers
+	// share one by accident or by design, and has at most MaxKey bytes.
+	Key string
+	// Override is the index in Rule.Spec.Overrides of the one that applies, or -1.
+	Override int
+	// Exempt: the override says that the rule is not for this caller.
+	Exempt bool
+}
+
+// Set is a compiled Spec. It is immutable and safe for simultaneous use.
+type Set struct {
+	rules []*Rule
+	// ...
+}
+
+// Compile checks all of spec and returns a Set, and everything that is wrong.
+// The Set is nil if there is any problem that is not a warning.
+func Compile(spec Spec) (*Set, []Problem) {
+	panic("later")
+}
+
+// Rules returns the rules in the order of the Spec.
+func (s *Set) Rules() []*Rule { return s.rules }
+
+// Match appends to dst the rules that apply to r, in the order of the Spec.
+// clock is only called if an override that would apply has an end.
+func (s *Set) Match(dst []Match, r Request, clock func() time.Time) []Match {
+	panic("later")
+}
+
+type (
+	matcher  struct{}
+	keyPart  struct{}
+	override struct{}
+)

@@ -1,0 +1,153 @@
+package rules
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Spec is a whole set of rules as people write it. The yaml tags name the
+// fields in a rules file, and doc says what they mean to whoever edits one.
+type Spec struct {
+	Plans map[string]Plan `yaml:"plans" doc:"Named groups of callers, for overrides."`
+	Rules []RuleSpec      `yaml:"rules" doc:"The limits. Every rule that matches a request applies; all of them are charged, or none."`
+}
+
+// Plan says who belongs to a plan. A request whose attribute "plan" is set
+// belongs to that plan without being listed.
+type Plan struct {
+	Members map[string][]string `yaml:"members" doc:"Attribute to the values that belong to the plan, such as tenant: [acme, globex]."`
+}
+
+// RuleSpec is one rule.
+type RuleSpec struct {
+	Name         string         `yaml:"name" required:"true" doc:"What decisions, headers and metrics call the rule: lower-case letters, digits, - and _; at most 64."`
+	Match        MatchSpec      `yaml:"match" doc:"Which requests the rule is for. Every part given must match; with none the rule is for all."`
+	Key          []string       `yaml:"key" doc:"The attributes to count by; a|b means a, or b where a is missing. With none, all requests share one counter. Requests without the attribute share one, too."`
+	Limits       []LimitSpec    `yaml:"limits" required:"true" doc:"One or several; all must admit a request."`
+	Mode         string         `yaml:"mode" enum:"exact,local" doc:"exact: in the store, never above the limit. local: in this process alone. Default exact."`
+	Cost         int64          `yaml:"cost" doc:"Units that a request spends. Default 1."`
+	Shadow       bool           `yaml:"shadow" doc:"Count and report what would be denied, and deny nothing."`
+	Status       int            `yaml:"status" enum:"429,503" doc:"HTTP status of a denial. Default 429."`
+	OnStoreError string         `yaml:"on_store_error" enum:"local,allow,deny" doc:"When the store cannot answer: count in this process, allow, or refuse with 503. Default local."`
+	Queue        *QueueSpec     `yaml:"queue" doc:"Let a request over the rate wait its turn instead of being denied."`
+	Overrides    []OverrideSpec `yaml:"overrides" doc:"Other limits for some callers; the first that applies wins."`
+}
+
+// MatchSpec says which requests a rule is for.
+type MatchSpec struct {
+	Methods    []string           `yaml:"methods" doc:"HTTP methods, such as [GET, POST]."`
+	Host       string             `yaml:"host" doc:"Host name without port; *.example.com matches every name below example.com."`
+	Path       string             `yaml:"path" doc:"Path template: /items/{user} has one segment in place of {user}, /files/{path...} any number. What the braces catch is an attribute."`
+	Headers    map[string]Pattern `yaml:"headers" doc:"Header name to what its value must be."`
+	Attributes map[string]Pattern `yaml:"attributes" doc:"Attribute to what its value must be."`
+}
+
+// Pattern is what a header or attribute must be. As text: a value; a value
+// with * at its end for a prefix; * for present; empty for absent.
+type Pattern string
+
+// LimitSpec is one limit of a rule.
+type LimitSpec struct {
+	Name      string   `yaml:"name" doc:"Default: the rule's name, with the window behind it where a rule has several limits."`
+	Algorithm string   `yaml:"algorithm" enum:"gcra,sliding,sliding-proportional,log,fixed" doc:"How to count. Default gcra."`
+	Quota     int64    `yaml:"quota" required:"true" doc:"Units that each window admits; 0 admits nothing."`
+	Window    Duration `yaml:"window" required:"true" doc:"The span that quota is counted over: 1ms to 365d, such as 10s, 1m30s, 1d."`
+	Burst     *int64   `yaml:"burst" doc:"The most that can be spent at one instant under gcra. Default: quota."`
+}
+
+// QueueSpec shapes instead of denying.
+type QueueSpec struct {
+	MaxWait  Duration `yaml:"max_wait" required:"true" doc:"The longest that a request waits; if its turn would come later it is denied at once."`
+	MaxQueue int      `yaml:"max_queue" required:"true" doc:"How many requests of one key may wait, 1 to 10000."`
+}
+
+// OverrideSpec changes a rule for some callers.
+type OverrideSpec struct {
+	When   map[string]Pattern `yaml:"when" doc:"Attribute to what its value must be."`
+	Plan   string             `yaml:"plan" doc:"The plan that the caller must belong to."`
+	Exempt bool               `yaml:"exempt" doc:"The rule does not apply: not counted, not denied."`
+	Limits []LimitSpec        `yaml:"limits" doc:"In place of the rule's limits, each in place of the one at the same position. What was spent under one counts under the other."`
+	Until  *time.Time         `yaml:"until" doc:"When the override ends, such as 2027-01-31T00:00:00Z."`
+}
+
+// Duration is a time.Duration that people write with units: us, ms, s, m, h, d
+// and w, such as 10s, 1m30s or 7d.
+type Duration time.Duration
+
+const durationHelp = "a number and a unit (us, ms, s, m, h, d, w) is allowed, such as 10s, 1m30s or 7d"
+
+// UnmarshalText reads a duration. Fractions of a microsecond are refused.
+func (d *Duration) UnmarshalText(text []byte) error {
+	s := string(text)
+	var days time.Duration
+	rest := s
+	for _, unit := range []struct {
+		letter string
+		span   time.Duration
+	}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}} {
+		number, tail, found := strings.Cut(rest, unit.letter)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseInt(number, 10, 32)
+		if err != nil || n < 0 || n > 10_000 {
+			return fmt.Errorf("%q is not a duration; %s", s, durationHelp)
+		}
+		days += time.Duration(n) * unit.span
+		rest = tail
+	}
+	parsed := time.Duration(0)
+	if rest != "" || days == 0 && rest == s {
+		var err error
+		if parsed, err = time.ParseDuration(rest); err != nil || parsed < 0 {
+			return fmt.Errorf("%q is not a duration; %s", s, durationHelp)
+		}
+	}
+	if parsed%time.Microsecond != 0 {
+		return fmt.Errorf("%q is finer than a microsecond; %s", s, durationHelp)
+	}
+	*d = Duration(days + parsed)
+	return nil
+}
+
+// String writes d as briefly as UnmarshalText reads it: 1d, 1m30s, 10s.
+func (d Duration) String() string {
+	if d == 0 {
+		return "0s"
+	}
+	var b strings.Builder
+	const day = 24 * time.Hour
+	rest := time.Duration(d)
+	if n := rest / day; n > 0 {
+		fmt.Fprintf(&b, "%dd", n)
+		rest -= n * day
+	}
+	if rest > 0 {
+		s := strings.Replace(rest.String(), "µs", "us", 1)
+		if strings.HasSuffix(s, "m0s") {
+			s = strings.TrimSuffix(s, "0s")
+		}
+		if strings.HasSuffix(s, "h0m") {
+			s = strings.TrimSuffix(s, "0m")
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+// MarshalText is String.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// A Problem is one thing that is wrong with a Spec.
+type Problem struct {
+	// Path leads to the field, such as rules[2].limits[0].window.
+	Path string
+	// Message names the value and what is allowed.
+	Message string
+	// Warning: the Spec works as it is, and probably not as it was meant.
+	Warning bool
+}
+
+func (p Problem) Error() string { return p.Path + ": " + p.Message }
