@@ -8,6 +8,7 @@ package gate
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/limit"
@@ -25,35 +26,6 @@ type Identifier interface {
 type Snapshot struct {
 	Rules    *rules.Set
 	Identity Identifier
-}
-
-// Outcome is the answer to one request.
-type Outcome struct {
-	// Allowed reports whether the request may go on.
-	Allowed bool
-	// Status is the HTTP status of a refusal: 429 or 503. 0 if Allowed.
-	Status int
-	// RetryAfter is how long the caller should wait before it tries again.
-	RetryAfter time.Duration
-	// Decisions are those of every policy that was asked, in the order of the
-	// rules. They are valid until the Outcome is used again.
-	Decisions []Decision
-	// Err is why nothing could be decided. It is never a denial.
-	Err error
-	// Waited is how long the request stood in line.
-	Waited time.Duration
-}
-
-// Decision is what one policy of one rule said.
-type Decision struct {
-	limit.Decision
-	// Rule is the rule that the policy belongs to. If Rule.Shadow is set, a
-	// Decision that is not Allowed denies nothing.
-	Rule *rules.Rule
-	// Window is the policy's window.
-	Window time.Duration
-	// Key is what was charged.
-	Key string
 }
 
 // Ask is what a transport wants to know.
@@ -82,20 +54,70 @@ type Observer interface {
 
 // Gate decides by the rules of its present Snapshot. It is safe for
 // simultaneous use.
-type Gate struct{}
+type Gate struct {
+	limiter  *limit.Limiter
+	snapshot atomic.Pointer[Snapshot]
+	queue    limit.Queue
+	clock    func() time.Time
+	observer Observer
+}
 
 // New returns a Gate that charges l by the rules of s. A nil o is the zero Options.
-func New(l *limit.Limiter, s *Snapshot, o *Options) *Gate { panic("being written") }
+func New(l *limit.Limiter, s *Snapshot, o *Options) *Gate {
+	g := &Gate{limiter: l, clock: time.Now}
+	if o != nil {
+		g.observer = o.Observer
+		if o.Clock != nil {
+			g.clock = o.Clock
+		}
+	}
+	g.snapshot.Store(s)
+	return g
+}
 
 // Swap makes s what the gate works by. Requests that are being decided end
 // under the Snapshot that they began with.
-func (g *Gate) Swap(s *Snapshot) { panic("being written") }
+func (g *Gate) Swap(s *Snapshot) { g.snapshot.Store(s) }
 
 // Snapshot returns what the gate works by.
-func (g *Gate) Snapshot() *Snapshot { panic("being written") }
-
-// Decide answers ask in out, whose former contents are overwritten.
-func (g *Gate) Decide(ctx context.Context, ask Ask, out *Outcome) { panic("being written") }
+func (g *Gate) Snapshot() *Snapshot { return g.snapshot.Load() }
 
 // HTTP identifies the sender of r and decides r alone.
-func (g *Gate) HTTP(r *http.Request, out *Outcome) { panic("being written") }
+func (g *Gate) HTTP(r *http.Request, out *Outcome) {
+	began := g.begin()
+	s := g.snapshot.Load()
+	request := s.Identity.Identify(r)
+	out.reset()
+	out.match(s.Rules, request, g.clock)
+	if done, ok := request.(interface{ Release() }); ok {
+		done.Release()
+	}
+	g.decide(r.Context(), Ask{}, out)
+	g.observe(out, began)
+}
+
+// Decide answers ask in out, whose former contents are overwritten.
+func (g *Gate) Decide(ctx context.Context, ask Ask, out *Outcome) {
+	began := g.begin()
+	s := g.snapshot.Load()
+	out.reset()
+	for _, request := range ask.Requests {
+		out.match(s.Rules, request, g.clock)
+	}
+	g.decide(ctx, ask, out)
+	g.observe(out, began)
+}
+
+// begin returns the time if somebody is going to ask how long a decision took.
+func (g *Gate) begin() (t time.Time) {
+	if g.observer != nil {
+		t = time.Now()
+	}
+	return t
+}
+
+func (g *Gate) observe(out *Outcome, began time.Time) {
+	if g.observer != nil {
+		g.observer.Decided(out, time.Since(began)-out.Waited)
+	}
+}

@@ -114,12 +114,29 @@ func StoreKey(p *Policy, key string) string {
 // Waiting would not help, so it is an error and not a denial.
 var ErrCost = errors.New("cost can never be admitted")
 
-func (p *Policy) checkCost(cost int64) error {
-	if cost < 0 {
-		return fmt.Errorf("limit: policy %q: %w: cost %d is negative; give units back with Refund", p.Name, ErrCost, cost)
+// Pace returns how long it takes until cost more units are admitted, at the
+// policy's steady rate.
+func (p *Policy) Pace(cost int64) time.Duration {
+	if p.Quota == 0 {
+		return p.Window
 	}
-	if c := p.Capacity(); cost > c && p.Quota > 0 {
-		return fmt.Errorf("limit: policy %q: %w: cost %d exceeds the most that fits at once, %d", p.Name, ErrCost, cost, c)
+	pace := float64(p.Window) / float64(p.Quota) * float64(cost)
+	return time.Duration(min(pace, float64(1<<62)))
+}
+
+// checkSpend returns an error if cost can never be charged to key under p.
+func (p *Policy) checkSpend(key string, cost int64) error {
+	if err := p.Check(); err != nil {
+		return fmt.Errorf("limit: policy %q: %w", p.Name, err)
+	}
+	if n := 2 + len(p.Name) + len(key); n > MaxKeyLen {
+		return fmt.Errorf("limit: policy %q: %w: with its policy's name this one has %d", p.Name, ErrKeyLen, n)
+	}
+	if cost < 0 {
+		return fmt.Errorf("limit: policy %q: %w: %d is negative; give units back with Refund", p.Name, ErrCost, cost)
+	}
+	if most := p.Capacity(); cost > most && p.Quota > 0 {
+		return fmt.Errorf("limit: policy %q: %w: %d is more than fits at once, %d", p.Name, ErrCost, cost, most)
 	}
 	return nil
 }

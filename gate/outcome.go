@@ -1,0 +1,45 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/rules"
+)
+
+// Outcome is the answer to one Ask. The zero Outcome is ready to be filled in,
+// and one that is used again allocates less.
+type Outcome struct {
+	// Allowed reports whether the request may go on.
+	Allowed bool
+	// Status is the HTTP status of a refusal: 429 or 503. 0 if Allowed.
+	Status int
+	// RetryAfter is how long the caller should wait before it tries again.
+	RetryAfter time.Duration
+	// Decisions are those of every policy that was asked: first of the rules
+	// that are enforced, then of those in shadow, in the order of the requests
+	// and of the rules. They are valid until the Outcome is used again.
+	Decisions []Decision
+	// Err is why nothing could be decided. It is never a denial.
+	Err error
+	// Waited is how long the request stood in line.
+	Waited time.Duration
+
+	matches []rules.Match
+	ends    []int // where the matches of each request end
+	spends  []limit.Spend
+}
+
+// Decision is what one policy of one rule said.
+type Decision struct {
+	limit.Decision
+	// Rule is the rule that the policy belongs to. If Rule.Shadow is set, a
+	// Decision that is not Allowed denies nothing.
+	Rule *rules.Rule
+	// Window is the policy's window.
+	Window time.Duration
+	// Key is what was charged: rules.DescribeKey prints it.
+	Key string
+	// Request is the index in Ask.Requests of the request that was charged.
+	Request int
+}
