@@ -114,13 +114,12 @@ func (g *Gate) enforceInLine(ctx context.Context, o *Outcome, spends []limit.Spe
 		return ok, err
 	}
 	if tries == 0 {
-		// The line is full or too long: say so with the numbers of now.
+		// There was no place in line. Tell it with the numbers of now.
 		if _, err := g.take(ctx, true, spends, ds); err != nil {
 			return false, err
 		}
+		ds[at].Allowed, ds[at].RetryAfter = false, max(ds[at].RetryAfter, retry)
 	}
-	ds[at].Allowed = false
-	ds[at].RetryAfter = max(ds[at].RetryAfter, min(retry, max(rule.MaxWait, spend.Policy.Window)))
 	return false, nil
 }
 
