@@ -100,25 +100,22 @@ func (g *Gate) enforce(ctx context.Context, ask Ask, o *Outcome, n int) (bool, e
 func (g *Gate) enforceInLine(ctx context.Context, o *Outcome, spends []limit.Spend, ds []Decision, at int) (bool, error) {
 	rule, spend := ds[at].Rule, spends[at]
 	turn := limit.Turn{MaxWait: rule.MaxWait, MaxQueue: rule.MaxQueue, Pace: spend.Policy.Pace(spend.Cost)}
-	began := time.Now()
 	tries := 0
-	retry, ok, err := g.queue.Wait(ctx, limit.StoreKey(spend.Policy, spend.Key), turn, func() (time.Duration, bool, error) {
+	passage, err := g.queue.Wait(ctx, limit.StoreKey(spend.Policy, spend.Key), turn, func() (time.Duration, bool, error) {
 		tries++
 		ok, err := g.take(ctx, false, spends, ds)
 		return queueable(ds), ok, err
 	})
-	if tries != 1 {
-		o.Waited = time.Since(began)
-	}
-	if ok || err != nil {
-		return ok, err
+	o.Waited = passage.Waited
+	if passage.Admitted || err != nil {
+		return passage.Admitted, err
 	}
 	if tries == 0 {
 		// There was no place in line. Tell it with the numbers of now.
 		if _, err := g.take(ctx, true, spends, ds); err != nil {
 			return false, err
 		}
-		ds[at].Allowed, ds[at].RetryAfter = false, max(ds[at].RetryAfter, retry)
+		ds[at].Allowed, ds[at].RetryAfter = false, max(ds[at].RetryAfter, passage.RetryAfter)
 	}
 	return false, nil
 }

@@ -174,13 +174,13 @@ func (l *Limiter) Wait(ctx context.Context, p *Policy, key string, cost int64) (
 		turn.MaxWait = time.Until(end)
 	}
 	var d Decision
-	retry, ok, err := l.waits.Wait(ctx, StoreKey(p, key), turn, func() (time.Duration, bool, error) {
+	passage, err := l.waits.Wait(ctx, StoreKey(p, key), turn, func() (time.Duration, bool, error) {
 		var err error
 		d, err = l.Take(ctx, p, key, cost)
 		return d.RetryAfter, d.Allowed, err
 	})
-	if err == nil && !ok {
-		err = fmt.Errorf("limit: policy %q: %w: the next turn is in %v, after the deadline", p.Name, context.DeadlineExceeded, retry)
+	if err == nil && !passage.Admitted {
+		err = fmt.Errorf("limit: policy %q: %w: the next turn is in %v, after the deadline", p.Name, context.DeadlineExceeded, passage.RetryAfter)
 	}
 	return d, err
 }

@@ -368,12 +368,15 @@ func TestWait(t *testing.T) {
 	overBoth(t, func(t *testing.T, l *limit.Limiter) {
 		began := time.Now()
 		var order []int
+		var mu sync.Mutex
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
 				if _, err := l.Wait(t.Context(), two, "k", 1); err != nil {
 					t.Error(err)
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				order = append(order, i)
 			})
 			synctest.Wait()

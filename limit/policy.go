@@ -124,21 +124,28 @@ func (p *Policy) Pace(cost int64) time.Duration {
 	return time.Duration(min(pace, float64(1<<62)))
 }
 
-// checkSpend returns an error if cost can never be charged to key under p.
+// checkSpend returns an error if cost can never be charged to key under p. It
+// is on the way of every decision, so it says what is wrong elsewhere.
 func (p *Policy) checkSpend(key string, cost int64) error {
-	if err := p.Check(); err != nil {
-		return fmt.Errorf("limit: policy %q: %w", p.Name, err)
-	}
-	if n := 2 + len(p.Name) + len(key); n > MaxKeyLen {
-		return fmt.Errorf("limit: policy %q: %w: with its policy's name this one has %d", p.Name, ErrKeyLen, n)
-	}
-	if cost < 0 {
-		return fmt.Errorf("limit: policy %q: %w: %d is negative; give units back with Refund", p.Name, ErrCost, cost)
-	}
-	if most := p.Capacity(); cost > most && p.Quota > 0 {
-		return fmt.Errorf("limit: policy %q: %w: %d is more than fits at once, %d", p.Name, ErrCost, cost, most)
+	a, l := p.algorithm(), p.Limit()
+	n := len(p.Name)
+	if n == 0 || n > MaxNameLen || 2+n+len(key) > MaxKeyLen || cost < 0 || cost > a.Capacity(l) && l.Quota > 0 || a.Check(l) != nil {
+		return fmt.Errorf("limit: policy %q: %w", p.Name, p.explain(key, cost))
 	}
 	return nil
+}
+
+func (p *Policy) explain(key string, cost int64) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	switch n := 2 + len(p.Name) + len(key); {
+	case n > MaxKeyLen:
+		return fmt.Errorf("%w: with its policy's name this one has %d", ErrKeyLen, n)
+	case cost < 0:
+		return fmt.Errorf("%w: %d is negative; give units back with Refund", ErrCost, cost)
+	}
+	return fmt.Errorf("%w: %d is more than fits at once, %d", ErrCost, cost, p.Capacity())
 }
 
 func ticks(d time.Duration) algo.Ticks { return algo.Ticks(d / time.Microsecond) }

@@ -43,59 +43,73 @@ type Turn struct {
 	Pace time.Duration
 }
 
+// Passage is how a request came through a Queue.
+type Passage struct {
+	// Admitted reports whether try has admitted it.
+	Admitted bool
+	// RetryAfter is, if it was not, after what time it could be.
+	RetryAfter time.Duration
+	// Waited is how long it stood in line.
+	Waited time.Duration
+}
+
 // Wait calls try until it admits the request, waiting in key's line as long as
-// turn allows. It reports whether the request was admitted and, if not, after
-// what time it could be. An error is try's or ctx's.
+// turn allows. An error is try's or ctx's.
 //
 // try says whether the request is admitted and, if not, when to try again. One
 // goroutine of a line calls it at a time, but for newcomers that find no line.
-func (q *Queue) Wait(ctx context.Context, key string, turn Turn, try func() (retryAfter time.Duration, ok bool, err error)) (time.Duration, bool, error) {
+func (q *Queue) Wait(ctx context.Context, key string, turn Turn, try func() (retryAfter time.Duration, ok bool, err error)) (Passage, error) {
 	began := time.Now()
 	w, late := q.join(key, turn, nil)
 	if w == nil && late == 0 {
 		retry, ok, err := try()
 		if ok || err != nil {
-			return retry, ok, err
+			return Passage{Admitted: ok}, err
 		}
-		if w, late = q.join(key, turn, &retry); w == nil && late == 0 {
-			late = retry
-		}
+		w, late = q.join(key, turn, &retry)
 	}
 	if w == nil {
-		return late, false, nil
+		return Passage{RetryAfter: late}, nil
 	}
 	defer q.leave(key, w)
+	ok, retry, err := q.stand(ctx, key, w, turn, began, try)
+	return Passage{Admitted: ok, RetryAfter: retry, Waited: time.Since(began)}, err
+}
+
+// stand waits in line as w until it is the head, and as the head until try
+// admits it.
+func (q *Queue) stand(ctx context.Context, key string, w *waiter, turn Turn, began time.Time, try func() (time.Duration, bool, error)) (ok bool, retry time.Duration, err error) {
 	timer := time.NewTimer(turn.MaxWait - time.Since(began))
 	defer timer.Stop()
 	select {
 	case <-w.head:
 	case <-timer.C:
-		return q.expected(key, w, turn), false, nil
+		return false, q.expected(key, w, turn), nil
 	case <-ctx.Done():
-		return 0, false, ctx.Err()
+		return false, 0, ctx.Err()
 	}
 	for {
 		timer.Reset(time.Until(q.next(key)))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return 0, false, ctx.Err()
+			return false, 0, ctx.Err()
 		}
-		retry, ok, err := try()
+		retry, ok, err = try()
 		if ok || err != nil {
-			return retry, ok, err
+			return ok, 0, err
 		}
 		if retry > turn.MaxWait-time.Since(began) {
-			return retry, false, nil
+			return false, retry, nil
 		}
 		q.setNext(key, retry)
 	}
 }
 
 // join puts a new waiter at the end of key's line. Without a line it does so
-// only if retry says when the request, which has tried, may try again. If
-// there is no place, or its turn would come too late, it returns no waiter and
-// when the turn would be.
+// only if retry says when the request, which has tried, may try again; without
+// either it returns nothing. If there is no place, or the turn would come too
+// late, it returns no waiter and when the turn would be.
 func (q *Queue) join(key string, turn Turn, retry *time.Duration) (w *waiter, late time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -32,36 +32,33 @@ func TestQueueServesInOrder(t *testing.T) {
 		var q limit.Queue
 		p := pace{interval: time.Second}
 		turn := limit.Turn{MaxWait: 3 * time.Second, MaxQueue: 10, Pace: time.Second}
-		began := time.Now()
 		type served struct {
-			Who  int
-			At   time.Duration
-			OK   bool
-			Next time.Duration
+			Who     int
+			Passage limit.Passage
 		}
 		var got []served
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		for i := range 6 {
 			wg.Go(func() {
-				next, ok, err := q.Wait(t.Context(), "k", turn, p.try)
+				p, err := q.Wait(t.Context(), "k", turn, p.try)
 				if err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				got = append(got, served{i, time.Since(began), ok, next})
+				got = append(got, served{i, p})
 			})
 			synctest.Wait()
 		}
 		wg.Wait()
 		want := []served{
-			{0, 0, true, 0},
-			{4, 0, false, 4 * time.Second}, // their turns would come after MaxWait
-			{5, 0, false, 4 * time.Second},
-			{1, 1 * time.Second, true, 0},
-			{2, 2 * time.Second, true, 0},
-			{3, 3 * time.Second, true, 0},
+			{0, limit.Passage{Admitted: true}},
+			{4, limit.Passage{RetryAfter: 4 * time.Second}}, // their turns would come after MaxWait
+			{5, limit.Passage{RetryAfter: 4 * time.Second}},
+			{1, limit.Passage{Admitted: true, Waited: 1 * time.Second}},
+			{2, limit.Passage{Admitted: true, Waited: 2 * time.Second}},
+			{3, limit.Passage{Admitted: true, Waited: 3 * time.Second}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -79,11 +76,11 @@ func TestQueueIsBounded(t *testing.T) {
 			wg.Go(func() { q.Wait(t.Context(), "k", turn, p.try) })
 			synctest.Wait()
 		}
-		next, ok, err := q.Wait(t.Context(), "k", turn, p.try)
-		if ok || err != nil || next != 3*time.Second {
-			t.Errorf("%v, %v, %v; want to be refused with a turn in 3s", next, ok, err)
+		got, err := q.Wait(t.Context(), "k", turn, p.try)
+		if err != nil || got != (limit.Passage{RetryAfter: 3 * time.Second}) {
+			t.Errorf("%+v, %v; want to be refused with a turn in 3s", got, err)
 		}
-		if _, ok, _ := q.Wait(t.Context(), "other", turn, (&pace{}).try); !ok {
+		if got, _ := q.Wait(t.Context(), "other", turn, (&pace{}).try); !got.Admitted {
 			t.Error("a full line holds up another key")
 		}
 		wg.Wait()
@@ -103,9 +100,9 @@ func TestQueueIsLeftByCallersWhoGo(t *testing.T) {
 			defer cancel()
 			cancels = append(cancels, cancel)
 			wg.Go(func() {
-				_, ok, err := q.Wait(ctx, "k", turn, p.try)
-				if gone := i == 0 || i == 2; gone != errors.Is(err, context.Canceled) || ok == gone {
-					t.Errorf("caller %d: %v, %v", i, ok, err)
+				p, err := q.Wait(ctx, "k", turn, p.try)
+				if gone := i == 0 || i == 2; gone != errors.Is(err, context.Canceled) || p.Admitted == gone {
+					t.Errorf("caller %d: %+v, %v", i, p, err)
 				}
 				if i == 3 && time.Since(began) != 2*time.Second {
 					t.Errorf("the last was served after %v, want 2s: two before it have left", time.Since(began))
@@ -122,8 +119,8 @@ func TestQueueIsLeftByCallersWhoGo(t *testing.T) {
 func TestQueueReturnsErrors(t *testing.T) {
 	var q limit.Queue
 	down := errors.New("store is down")
-	_, ok, err := q.Wait(t.Context(), "k", limit.Turn{MaxWait: time.Second, MaxQueue: 1}, func() (time.Duration, bool, error) { return 0, false, down })
-	if ok || !errors.Is(err, down) {
-		t.Errorf("%v, %v; want the error of try", ok, err)
+	p, err := q.Wait(t.Context(), "k", limit.Turn{MaxWait: time.Second, MaxQueue: 1}, func() (time.Duration, bool, error) { return 0, false, down })
+	if p.Admitted || !errors.Is(err, down) {
+		t.Errorf("%+v, %v; want the error of try", p, err)
 	}
 }

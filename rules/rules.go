@@ -25,7 +25,8 @@ type Request interface {
 	Path() string
 	// Header returns the first value of a header, or "".
 	Header(name string) string
-	// Attribute returns an attribute of the caller, such as user or ip.
+	// Attribute returns an attribute of the caller, such as user or ip. It is
+	// not asked for method, host and path, which are those above.
 	Attribute(name string) (value string, ok bool)
 }
 
@@ -44,9 +45,10 @@ type Rule struct {
 	// Spec is what the rule was made from.
 	Spec *RuleSpec
 
-	match    matcher
-	key      []keyPart
-	override []override
+	position  int
+	match     matcher
+	key       []keyPart
+	overrides overrides
 }
 
 // Match is one rule that applies to a request.
@@ -57,7 +59,9 @@ type Match struct {
 	Policies []*limit.Policy
 	// Key is what to charge them under. It is made of the length-prefixed
 	// names and values of the rule's key attributes, so that no two callers
-	// share one by accident or by design, and has at most MaxKey bytes.
+	// share one by accident or by design, and has at most MaxKey bytes. It is
+	// empty if the rule counts all requests together, and if Exempt.
+	// DescribeKey writes it for people.
 	Key string
 	// Override is the index in Rule.Spec.Overrides of the one that applies, or -1.
 	Override int
@@ -68,26 +72,9 @@ type Match struct {
 // Set is a compiled Spec. It is immutable and safe for simultaneous use.
 type Set struct {
 	rules []*Rule
-	// ...
-}
-
-// Compile checks all of spec and returns a Set, and everything that is wrong.
-// The Set is nil if there is any problem that is not a warning.
-func Compile(spec Spec) (*Set, []Problem) {
-	panic("later")
+	plans plans
+	root  node
 }
 
 // Rules returns the rules in the order of the Spec.
 func (s *Set) Rules() []*Rule { return s.rules }
-
-// Match appends to dst the rules that apply to r, in the order of the Spec.
-// clock is only called if an override that would apply has an end.
-func (s *Set) Match(dst []Match, r Request, clock func() time.Time) []Match {
-	panic("later")
-}
-
-type (
-	matcher  struct{}
-	keyPart  struct{}
-	override struct{}
-)

@@ -1,11 +1,6 @@
 package rules
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
-)
+import "time"
 
 // Spec is a whole set of rules as people write it. The yaml tags name the
 // fields in a rules file, and doc says what they mean to whoever edits one.
@@ -68,86 +63,6 @@ type OverrideSpec struct {
 	When   map[string]Pattern `yaml:"when" doc:"Attribute to what its value must be."`
 	Plan   string             `yaml:"plan" doc:"The plan that the caller must belong to."`
 	Exempt bool               `yaml:"exempt" doc:"The rule does not apply: not counted, not denied."`
-	Limits []LimitSpec        `yaml:"limits" doc:"In place of the rule's limits, each in place of the one at the same position. What was spent under one counts under the other."`
+	Limits []LimitSpec        `yaml:"limits" doc:"In place of the rule's limits, each in place of the one at the same position, whose name and algorithm it keeps. What was spent under one counts under the other."`
 	Until  *time.Time         `yaml:"until" doc:"When the override ends, such as 2027-01-31T00:00:00Z."`
 }
-
-// Duration is a time.Duration that people write with units: us, ms, s, m, h, d
-// and w, such as 10s, 1m30s or 7d.
-type Duration time.Duration
-
-const durationHelp = "a number and a unit (us, ms, s, m, h, d, w) is allowed, such as 10s, 1m30s or 7d"
-
-// UnmarshalText reads a duration. Fractions of a microsecond are refused.
-func (d *Duration) UnmarshalText(text []byte) error {
-	s := string(text)
-	var days time.Duration
-	rest := s
-	for _, unit := range []struct {
-		letter string
-		span   time.Duration
-	}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}} {
-		number, tail, found := strings.Cut(rest, unit.letter)
-		if !found {
-			continue
-		}
-		n, err := strconv.ParseInt(number, 10, 32)
-		if err != nil || n < 0 || n > 10_000 {
-			return fmt.Errorf("%q is not a duration; %s", s, durationHelp)
-		}
-		days += time.Duration(n) * unit.span
-		rest = tail
-	}
-	parsed := time.Duration(0)
-	if rest != "" || days == 0 && rest == s {
-		var err error
-		if parsed, err = time.ParseDuration(rest); err != nil || parsed < 0 {
-			return fmt.Errorf("%q is not a duration; %s", s, durationHelp)
-		}
-	}
-	if parsed%time.Microsecond != 0 {
-		return fmt.Errorf("%q is finer than a microsecond; %s", s, durationHelp)
-	}
-	*d = Duration(days + parsed)
-	return nil
-}
-
-// String writes d as briefly as UnmarshalText reads it: 1d, 1m30s, 10s.
-func (d Duration) String() string {
-	if d == 0 {
-		return "0s"
-	}
-	var b strings.Builder
-	const day = 24 * time.Hour
-	rest := time.Duration(d)
-	if n := rest / day; n > 0 {
-		fmt.Fprintf(&b, "%dd", n)
-		rest -= n * day
-	}
-	if rest > 0 {
-		s := strings.Replace(rest.String(), "µs", "us", 1)
-		if strings.HasSuffix(s, "m0s") {
-			s = strings.TrimSuffix(s, "0s")
-		}
-		if strings.HasSuffix(s, "h0m") {
-			s = strings.TrimSuffix(s, "0m")
-		}
-		b.WriteString(s)
-	}
-	return b.String()
-}
-
-// MarshalText is String.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// A Problem is one thing that is wrong with a Spec.
-type Problem struct {
-	// Path leads to the field, such as rules[2].limits[0].window.
-	Path string
-	// Message names the value and what is allowed.
-	Message string
-	// Warning: the Spec works as it is, and probably not as it was meant.
-	Warning bool
-}
-
-func (p Problem) Error() string { return p.Path + ": " + p.Message }

@@ -11,7 +11,10 @@
 // a limit admits its quota per window over any length of time, without drift.
 package algo
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Ticks counts microseconds. As an instant it is microseconds since the Unix
 // epoch, which a float64 (and so a Lua number) holds exactly until the year
@@ -95,14 +98,42 @@ type Algorithm struct {
 	// Used reports how much of the quota is in use at now, in units, as
 	// Decide counts it. It is for people: Decide itself never rounds.
 	Used func(l Limit, s State, now Ticks) float64
-	// Capacity is the largest cost that can ever be admitted.
-	Capacity func(l Limit) int64
-	// Check returns an error that names the field of l which the algorithm
-	// cannot work with, and what is allowed.
-	Check func(l Limit) error
+	// MaxQuota is the largest Quota that the algorithm can work with.
+	MaxQuota int64
+	// Bursts says that the algorithm uses Limit.Burst.
+	Bursts bool
 }
 
 func (a *Algorithm) String() string { return a.Name }
+
+// Capacity returns the largest cost that can ever be admitted under l.
+func (a *Algorithm) Capacity(l Limit) int64 {
+	if a.Bursts {
+		return l.Burst
+	}
+	return l.Quota
+}
+
+// Check returns an error that names the field of l which the algorithm cannot
+// work with, and what is allowed.
+func (a *Algorithm) Check(l Limit) error {
+	if l.Quota < 0 || l.Quota > a.MaxQuota || l.Window < MinWindow || l.Window > MaxWindow || a.Bursts && l.Quota > 0 && l.Burst < 1 {
+		return a.explain(l)
+	}
+	return nil
+}
+
+func (a *Algorithm) explain(l Limit) error {
+	switch {
+	case l.Quota < 0:
+		return fmt.Errorf("quota: %d is negative; 0 (admit nothing) or more is allowed", l.Quota)
+	case l.Quota > a.MaxQuota:
+		return fmt.Errorf("quota: %d is too large for the %s algorithm; at most %d is allowed (sliding has no such bound)", l.Quota, a.Name, a.MaxQuota)
+	case l.Window < MinWindow || l.Window > MaxWindow:
+		return fmt.Errorf("window: %v is out of bounds; 1ms to 365d is allowed", l.Window)
+	}
+	return fmt.Errorf("burst: %d is too small; at least 1 is allowed", l.Burst)
+}
 
 // All lists the algorithms. A new one is a file beside the others and a row here.
 var All = []*Algorithm{GCRA, Sliding, Proportional, Log, Fixed}

@@ -12,15 +12,14 @@ var Fixed = &Algorithm{
 	ID:       'f',
 	Decide:   fixed,
 	Used:     func(l Limit, s State, now Ticks) float64 { _, n := fixedCount(l, s, max(now, s.At)); return float64(n) },
-	Capacity: func(l Limit) int64 { return l.Quota },
-	Check:    check,
+	MaxQuota: MaxQuota,
 }
 
 func fixed(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 	if l.Quota == 0 {
 		return s, nothing(l, cost)
 	}
-	lag := max(0, s.At-now)
+	lag := max(now, s.At) - now
 	now += lag
 	start, spent := fixedCount(l, s, now)
 	next := add(lag, start+l.Window-now)
@@ -46,7 +45,7 @@ func fixed(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 func fixedCount(l Limit, s State, now Ticks) (start Ticks, spent int64) {
 	start = now - now%l.Window
 	if s.At >= start {
-		spent = s.A
+		spent = max(0, s.A)
 	}
 	return start, spent
 }

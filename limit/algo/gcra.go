@@ -1,7 +1,6 @@
 package algo
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 )
@@ -14,7 +13,8 @@ import (
 // time: State.A is the whole units missing from a full bucket and State.B the
 // numerator, over Window, of the unit that is partly refilled. Both are
 // integers, so refilling is exact for any quota and window; and a limit that
-// changes while units are missing refills what is missing at its new rate.
+// changes while units are missing refills them at its new rate, from the last
+// spend on.
 //
 // Any interval of length t admits at most Burst + Quota*t/Window units.
 var GCRA = &Algorithm{
@@ -22,27 +22,19 @@ var GCRA = &Algorithm{
 	ID:       'g',
 	Decide:   gcra,
 	Used:     gcraUsed,
-	Capacity: func(l Limit) int64 { return l.Burst },
-	Check: func(l Limit) error {
-		if err := check(l); err != nil {
-			return err
-		}
-		if l.Quota > 0 && l.Burst < 1 {
-			return fmt.Errorf("burst: %d is too small; at least 1 is allowed", l.Burst)
-		}
-		return nil
-	},
+	MaxQuota: MaxQuota,
+	Bursts:   true,
 }
 
 func gcra(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 	if l.Quota == 0 {
 		return s, nothing(l, cost)
 	}
-	lag := max(0, s.At-now)
+	lag := max(now, s.At) - now
 	now += lag
 	missing, part := refill(l, s, now)
 
-	if cost > l.Burst-missing || cost > 0 && cost == l.Burst-missing && part > 0 {
+	if cost > 0 && (cost > l.Burst-missing || cost == l.Burst-missing && part > 0) {
 		// The bucket must first get back what this cost overdraws it by.
 		wait := refillTime(l, missing-l.Burst+cost, part)
 		return s, Verdict{
@@ -51,9 +43,7 @@ func gcra(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 			ResetAfter: add(lag, refillTime(l, missing, part)),
 		}
 	}
-	if cost >= 0 {
-		missing += cost
-	} else if missing += cost; missing < 0 {
+	if missing += cost; missing < 0 {
 		missing, part = 0, 0
 	}
 	kept := State{At: now, A: missing, B: part}
@@ -73,32 +63,31 @@ func gcra(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 // refill returns what is missing from the bucket at now >= s.At: whole units,
 // and the numerator over l.Window of one more.
 func refill(l Limit, s State, now Ticks) (missing, part int64) {
-	missing, part = s.A, min(s.B, int64(l.Window)-1) // the window may have shrunk since
-	if missing == 0 && part == 0 {
+	missing = max(0, s.A)
+	part = min(max(0, s.B), int64(l.Window)-1) // the window may have shrunk since
+	hi, lo := numerator(l, missing, part)
+	backHi, backLo := bits.Mul64(uint64(l.Quota), uint64(now-s.At))
+	lo, borrow := bits.Sub64(lo, backLo, 0)
+	hi, borrow = bits.Sub64(hi, backHi, borrow)
+	if borrow > 0 {
 		return 0, 0
-	}
-	hi, lo := bits.Mul64(uint64(l.Quota), uint64(now-s.At))
-	if hi >= uint64(l.Window) {
-		return 0, 0 // more than 2^64 units came back
 	}
 	whole, rest := bits.Div64(hi, lo, uint64(l.Window))
-	if whole > uint64(missing) || whole == uint64(missing) && rest >= uint64(part) {
-		return 0, 0
-	}
-	missing -= int64(whole)
-	if part -= int64(rest); part < 0 {
-		part += int64(l.Window)
-		missing--
-	}
-	return missing, part
+	return int64(whole), int64(rest)
 }
 
 // refillTime returns how long it takes to refill whole units and part/Window
 // of another, rounded up to a tick.
 func refillTime(l Limit, whole, part int64) Ticks {
-	hi, lo := bits.Mul64(uint64(whole), uint64(l.Window))
+	hi, lo := numerator(l, whole, part)
+	return divUp(hi, lo, uint64(l.Quota))
+}
+
+// numerator returns whole units and part/Window of another, times Window.
+func numerator(l Limit, whole, part int64) (hi, lo uint64) {
+	hi, lo = bits.Mul64(uint64(whole), uint64(l.Window))
 	lo, carry := bits.Add64(lo, uint64(part), 0)
-	return divUp(hi+carry, lo, uint64(l.Quota))
+	return hi + carry, lo
 }
 
 func gcraRemaining(l Limit, missing, part int64) int64 {
@@ -120,17 +109,6 @@ func nothing(l Limit, cost int64) Verdict {
 		return Verdict{OK: true}
 	}
 	return Verdict{RetryAfter: l.Window}
-}
-
-// check holds for every algorithm.
-func check(l Limit) error {
-	switch {
-	case l.Quota < 0:
-		return fmt.Errorf("quota: %d is negative; 0 (admit nothing) or more is allowed", l.Quota)
-	case l.Window < MinWindow || l.Window > MaxWindow:
-		return fmt.Errorf("window: %v is out of bounds; 1ms to 365d is allowed", l.Window)
-	}
-	return nil
 }
 
 // add adds spans of time, saturating.

@@ -2,7 +2,6 @@ package algo
 
 import (
 	"encoding/binary"
-	"fmt"
 )
 
 // MaxLogQuota bounds the quota of the sliding log, whose State grows with it.
@@ -22,16 +21,7 @@ var Log = &Algorithm{
 	ID:       'l',
 	Decide:   logDecide,
 	Used:     logUsed,
-	Capacity: func(l Limit) int64 { return l.Quota },
-	Check: func(l Limit) error {
-		if err := check(l); err != nil {
-			return err
-		}
-		if l.Quota > MaxLogQuota {
-			return fmt.Errorf("quota: %d is too large for the log algorithm; at most %d is allowed (sliding has no such bound)", l.Quota, MaxLogQuota)
-		}
-		return nil
-	},
+	MaxQuota: MaxLogQuota,
 }
 
 type spend struct {
@@ -43,11 +33,11 @@ func logDecide(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 	if l.Quota == 0 {
 		return s, nothing(l, cost)
 	}
-	lag := max(0, s.At-now)
+	lag := max(now, s.At) - now
 	now += lag
 
 	spends, used := live(l, s, now)
-	v := Verdict{OK: cost <= l.Quota-used}
+	v := Verdict{OK: cost <= max(0, l.Quota-used)}
 	kept := s
 	switch {
 	case !v.OK:

@@ -6,8 +6,8 @@ import (
 )
 
 // Sliding is the sliding window counter. Time is cut into frames of one Window,
-// aligned to the Unix epoch; State.At is the start of the newest frame spent
-// in, State.B the units spent in it and State.A those of the frame before. At a
+// aligned to the Unix epoch; State.At is the instant of the newest spend,
+// State.B the units spent in its frame and State.A those of the frame before. At a
 // fraction f of the present frame the last Window holds, if the previous frame
 // was even,
 //
@@ -24,8 +24,7 @@ var Sliding = &Algorithm{
 		return slide(l, s, now, cost, false)
 	},
 	Used:     func(l Limit, s State, now Ticks) float64 { return slideUsed(l, s, now, false) },
-	Capacity: func(l Limit) int64 { return l.Quota },
-	Check:    check,
+	MaxQuota: MaxQuota,
 }
 
 // Proportional is the sliding window counter with both frames weighted by the
@@ -45,15 +44,14 @@ var Proportional = &Algorithm{
 		return slide(l, s, now, cost, true)
 	},
 	Used:     func(l Limit, s State, now Ticks) float64 { return slideUsed(l, s, now, true) },
-	Capacity: func(l Limit) int64 { return l.Quota },
-	Check:    check,
+	MaxQuota: MaxQuota,
 }
 
 func slide(l Limit, s State, now Ticks, cost int64, proportional bool) (State, Verdict) {
 	if l.Quota == 0 {
 		return s, nothing(l, cost)
 	}
-	lag := max(0, s.At-now)
+	lag := max(now, s.At) - now
 	now += lag
 	start, previous, current := frames(l, s, now)
 	passed := now - start
@@ -69,9 +67,10 @@ func slide(l Limit, s State, now Ticks, cost int64, proportional bool) (State, V
 	if cost != 0 {
 		if cost < 0 {
 			// Give back the newest units first: they would count the longest.
-			newest := min(current, -cost)
+			back := -max(cost, -math.MaxInt64)
+			newest := min(current, back)
 			current -= newest
-			previous = max(0, previous+cost+newest)
+			previous = max(0, previous-(back-newest))
 		} else if current > math.MaxInt64-cost { // only Proportional gets here
 			current = math.MaxInt64
 		} else {
@@ -79,7 +78,7 @@ func slide(l Limit, s State, now Ticks, cost int64, proportional bool) (State, V
 		}
 		kept = State{}
 		if previous > 0 || current > 0 {
-			kept = State{At: start, A: previous, B: current}
+			kept = State{At: now, A: previous, B: current}
 		}
 	}
 	return kept, Verdict{
@@ -96,9 +95,9 @@ func frames(l Limit, s State, now Ticks) (start Ticks, previous, current int64) 
 	start = now - now%l.Window
 	switch {
 	case s.At >= start:
-		return start, s.A, s.B
+		return start, max(0, s.A), max(0, s.B)
 	case s.At >= start-l.Window:
-		return start, s.B, 0
+		return start, max(0, s.B), 0
 	}
 	return start, 0, 0
 }

@@ -1,0 +1,215 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/limit"
+)
+
+// maxRules is the most rules of a Spec.
+const maxRules = 10_000
+
+const (
+	maxName  = 64
+	nameHelp = "lower-case letters, digits, - and _ are allowed, 1 to 64 of them"
+)
+
+// Compile checks all of spec and returns a Set, and everything that is wrong,
+// in the order of the Spec. The Set is nil if there is any problem that is not
+// a warning; otherwise it goes on to use spec, which must not change any more.
+func Compile(spec Spec) (*Set, []Problem) {
+	c := compiler{
+		names:    map[string]int{},
+		policies: map[string]string{},
+		same:     map[string]string{},
+	}
+	c.plans = c.compilePlans(spec.Plans)
+	if n := len(spec.Rules); n > maxRules {
+		c.problem("rules", "%d are given; at most %d are allowed", n, maxRules)
+		spec.Rules = spec.Rules[:maxRules]
+	}
+	set := &Set{plans: c.plans}
+	for i := range spec.Rules {
+		rule := c.compileRule(i, &spec.Rules[i])
+		set.rules = append(set.rules, rule)
+		set.root.add(rule.match.template, int32(i))
+	}
+	if c.failed > 0 {
+		return nil, c.problems
+	}
+	set.root.build(func(i int32) []condition { return set.rules[i].match.exact() })
+	return set, c.problems
+}
+
+// compiler collects what is wrong with a Spec while it is compiled from its
+// beginning to its end.
+type compiler struct {
+	problems []Problem
+	failed   int // how many of problems are not warnings
+	plans    plans
+	names    map[string]int    // of the rules seen, to their position
+	policies map[string]string // names of the policies seen, to their path
+	same     map[string]string // signatures of the rules seen, to their name
+}
+
+func (c *compiler) problem(at, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Path: at, Message: fmt.Sprintf(format, args...)})
+	c.failed++
+}
+
+func (c *compiler) warn(at, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Path: at, Message: fmt.Sprintf(format, args...), Warning: true})
+}
+
+// unknown reports a word that is none of allowed.
+func (c *compiler) unknown(at, word string, allowed []string) {
+	if len(allowed) == 0 {
+		c.problem(at, "%q is unknown; there are none", word)
+		return
+	}
+	c.problem(at, "%q is unknown; allowed: %s%s", word, enumerate(allowed), didYouMean(word, allowed))
+}
+
+// item is the path of an element.
+func item(at string, i int) string { return fmt.Sprintf("%s[%d]", at, i) }
+
+// compileRule goes through a rule in the order of its fields.
+func (c *compiler) compileRule(position int, spec *RuleSpec) *Rule {
+	before := c.failed
+	at := item("rules", position)
+	r := &Rule{
+		Name:     spec.Name,
+		Cost:     spec.Cost,
+		Shadow:   spec.Shadow,
+		Status:   spec.Status,
+		Spec:     spec,
+		position: position,
+	}
+	named := c.checkName(at+".name", position, spec.Name)
+	r.match = c.compileMatch(at+".match", &spec.Match)
+	r.key = c.compileKey(at+".key", spec.Key)
+	r.Policies = c.compileLimits(at+".limits", spec, named)
+	mode := c.compileMode(at+".mode", spec.Mode)
+	c.compileCost(at+".cost", r)
+	c.compileStatus(at+".status", r)
+	onStoreError := c.compileOnStoreError(at+".on_store_error", spec.OnStoreError)
+	for _, p := range r.Policies {
+		p.Mode, p.OnStoreError = mode, onStoreError
+	}
+	if spec.Queue != nil {
+		c.compileQueue(at+".queue", r, spec.Queue)
+	}
+	r.overrides = c.compileOverrides(at+".overrides", r)
+	if c.failed == before {
+		c.checkSame(at, r)
+	}
+	return r
+}
+
+// checkName reports whether a rule's name is sound.
+func (c *compiler) checkName(at string, position int, name string) bool {
+	first, taken := c.names[name]
+	switch {
+	case name == "":
+		c.problem(at, "is missing; %s", nameHelp)
+	case !isName(name):
+		c.problem(at, "%q is not a name; %s", name, nameHelp)
+	case taken:
+		c.problem(at, "%q is already the name of %s", name, item("rules", first))
+	default:
+		c.names[name] = position
+		return true
+	}
+	return false
+}
+
+func isName(s string) bool {
+	return s != "" && len(s) <= maxName && strings.IndexFunc(s, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-' || r == '_')
+	}) < 0
+}
+
+func (c *compiler) compileMode(at, mode string) limit.Mode {
+	switch mode {
+	case "", "exact":
+	case "local":
+		return limit.Local
+	default:
+		c.unknown(at, mode, []string{"exact", "local"})
+	}
+	return limit.Exact
+}
+
+func (c *compiler) compileOnStoreError(at, what string) limit.OnStoreError {
+	switch what {
+	case "", "local":
+	case "allow":
+		return limit.FailAllow
+	case "deny":
+		return limit.FailError
+	default:
+		c.unknown(at, what, []string{"local", "allow", "deny"})
+	}
+	return limit.FailLocal
+}
+
+func (c *compiler) compileCost(at string, r *Rule) {
+	if r.Cost == 0 {
+		r.Cost = 1
+	}
+	if r.Cost < 0 {
+		c.problem(at, "%d is negative; 1 or more is allowed", r.Cost)
+	}
+	for i, p := range r.Policies {
+		if neverAdmits(p, r.Cost) {
+			c.problem(at, "%d exceeds the most that limits[%d] ever admits at once, %d; lower the cost or raise that limit", r.Cost, i, p.Capacity())
+		}
+	}
+}
+
+func (c *compiler) compileStatus(at string, r *Rule) {
+	switch r.Status {
+	case 0:
+		r.Status = 429
+	case 429, 503:
+	default:
+		c.problem(at, "%d is not allowed; 429 and 503 are", r.Status)
+	}
+}
+
+func (c *compiler) compileQueue(at string, r *Rule, spec *QueueSpec) {
+	const longest, most = Duration(time.Hour), 10_000
+	if spec.MaxWait <= 0 || spec.MaxWait > longest {
+		c.problem(at+".max_wait", "%v is out of bounds; more than 0s, up to 1h, is allowed", spec.MaxWait)
+	}
+	if spec.MaxQueue < 1 || spec.MaxQueue > most {
+		c.problem(at+".max_queue", "%d is out of bounds; 1 to %d is allowed", spec.MaxQueue, most)
+	}
+	r.MaxWait, r.MaxQueue = time.Duration(spec.MaxWait), spec.MaxQueue
+}
+
+// checkSame finds a rule that could be a limit of an earlier one: it differs
+// from it in nothing but name and limits.
+func (c *compiler) checkSame(at string, r *Rule) {
+	var key, overrides []string
+	for _, part := range r.key {
+		key = append(key, strings.Join(part, "|"))
+	}
+	slices.Sort(key)
+	for i, o := range r.overrides.all {
+		overrides = append(overrides, fmt.Sprintf("%q %q %v", o.when, o.until, r.Spec.Overrides[i].Exempt))
+	}
+	m := r.match
+	signature := fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %q",
+		m.methods, m.host.name, m.template, m.headers, m.attributes, key,
+		r.Cost, r.Shadow, r.Status, r.MaxWait, r.MaxQueue,
+		r.Policies[0].Mode, r.Policies[0].OnStoreError, overrides)
+	if first, ok := c.same[signature]; ok {
+		c.problem(at, "matches and counts exactly what rule %q does; put its limits into one rule", first)
+		return
+	}
+	c.same[signature] = r.Name
+}

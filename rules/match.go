@@ -1,0 +1,39 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Match appends to dst the rules that apply to r, in the order of the Spec.
+// clock is only called if an override that would apply has an end.
+//
+// It allocates the keys of the matches, a copy of a path or host that is not
+// in normal form, and more room in dst if it needs it.
+func (s *Set) Match(dst []Match, r Request, clock func() time.Time) []Match {
+	caller := attributes{request: r, path: NormalizePath(r.Path()), plans: &s.plans}
+	first := len(dst)
+	s.root.visit(caller.path[1:], &caller, func(i int32) {
+		rule, own := s.rules[i], caller
+		own.variables = rule.match.variables
+		if rule.match.test(&own) {
+			dst = append(dst, rule.apply(&own, clock))
+		}
+	})
+	slices.SortFunc(dst[first:], func(m, n Match) int { return cmp.Compare(m.Rule.position, n.Rule.position) })
+	return dst
+}
+
+// apply returns the Match of a request that r matches.
+func (r *Rule) apply(a *attributes, clock func() time.Time) Match {
+	m := Match{Rule: r, Policies: r.Policies, Override: r.overrides.first(a, clock)}
+	if m.Override >= 0 {
+		m.Policies = r.overrides.all[m.Override].policies
+		m.Exempt = r.Spec.Overrides[m.Override].Exempt
+	}
+	if !m.Exempt {
+		m.Key = makeKey(r.key, a)
+	}
+	return m
+}
