@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/stint-dev/stint/limit/algo"
 )
@@ -36,28 +37,44 @@ func newBackend(s Store, o Options) *backend {
 	return b
 }
 
-// do applies verb to spends and returns a verdict for each.
-func (b *backend) do(ctx context.Context, spends []Spend, verb verb) ([]algo.Verdict, error) {
+// do applies verb to spends and appends a verdict for each to dst.
+func (b *backend) do(ctx context.Context, dst []algo.Verdict, spends []Spend, verb verb) ([]algo.Verdict, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return dst, err
 	}
-	j := newJob(spends, verb)
 	if b.taker != nil {
-		keys := j.enlist(nil, map[string]int{})
-		err := b.store.Update(ctx, keys, func(now algo.Ticks, cells []Cell) error {
-			j.run(now, cells)
-			return nil
-		})
-		return j.verdicts, err
+		return b.doNow(ctx, dst, spends, verb)
 	}
+	j := new(job)
+	j.set(spends, verb)
 	if b.denials.ask(j) {
 		if b.combiner.observer != nil {
 			b.combiner.observer.Remembered()
 		}
-		return j.verdicts, nil
+		return append(dst, j.verdicts...), nil
 	}
-	err := b.combiner.do(ctx, j)
-	return j.verdicts, err
+	if err := b.combiner.do(ctx, j); err != nil {
+		return dst, err // j may still be on its way
+	}
+	return append(dst, j.verdicts...), nil
+}
+
+// jobs are those that doNow uses again.
+var jobs = sync.Pool{New: func() any { return new(job) }}
+
+// doNow goes to the store without waiting for others to come along.
+func (b *backend) doNow(ctx context.Context, dst []algo.Verdict, spends []Spend, verb verb) ([]algo.Verdict, error) {
+	j := jobs.Get().(*job)
+	j.set(spends, verb)
+	j.distinct = j.enlist(j.distinct[:0], nil)
+	err := b.store.Update(ctx, j.distinct, func(now algo.Ticks, cells []Cell) error {
+		j.run(now, cells)
+		return nil
+	})
+	dst = append(dst, j.verdicts...)
+	j.clear()
+	jobs.Put(j)
+	return dst, err
 }
 
 // job is one decision on its way through a store.
@@ -69,32 +86,44 @@ type job struct {
 	verdicts []algo.Verdict
 	before   []Cell // what each spend found in its cell
 	now      algo.Ticks
+	distinct []string // of keys, if the job has an update of its own
 }
 
-func newJob(spends []Spend, verb verb) *job {
-	j := &job{
-		spends:   spends,
-		verb:     verb,
-		keys:     make([]string, len(spends)),
-		cells:    make([]int, len(spends)),
-		verdicts: make([]algo.Verdict, len(spends)),
-		before:   make([]Cell, len(spends)),
+func (j *job) set(spends []Spend, verb verb) {
+	n := len(spends)
+	j.spends, j.verb = spends, verb
+	j.keys = slices.Grow(j.keys[:0], n)
+	for _, s := range spends {
+		j.keys = append(j.keys, StoreKey(s.Policy, s.Key))
 	}
-	for i, s := range spends {
-		j.keys[i] = StoreKey(s.Policy, s.Key)
-	}
-	return j
+	j.cells = slices.Grow(j.cells[:0], n)[:n]
+	j.verdicts = slices.Grow(j.verdicts[:0], n)[:n]
+	j.before = slices.Grow(j.before[:0], n)[:n]
+}
+
+// clear lets go of what j refers to.
+func (j *job) clear() {
+	j.spends = nil
+	clear(j.keys)
+	clear(j.before)
+	clear(j.distinct)
 }
 
 // enlist appends to keys those of j that are not among them yet. index knows
-// where each key is.
+// where each key is; without one, keys are few and are compared.
 func (j *job) enlist(keys []string, index map[string]int) []string {
 	for i, k := range j.keys {
 		at, known := index[k]
+		if index == nil {
+			at = slices.Index(keys, k)
+			known = at >= 0
+		}
 		if !known {
 			at = len(keys)
-			index[k] = at
 			keys = append(keys, k)
+			if index != nil {
+				index[k] = at
+			}
 		}
 		j.cells[i] = at
 	}

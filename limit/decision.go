@@ -25,13 +25,13 @@ type Decision struct {
 	Degraded bool
 }
 
-func decision(p *Policy, v algo.Verdict) Decision {
-	return Decision{
-		Policy:     p.Name,
-		Allowed:    v.OK,
-		Limit:      p.Quota,
-		Remaining:  v.Remaining,
-		RetryAfter: duration(v.RetryAfter),
-		ResetAfter: duration(v.ResetAfter),
-	}
+// set makes d what v says under p. It fills d in place: on the way of every
+// decision, a copy of it would be felt.
+func (d *Decision) set(p *Policy, v *algo.Verdict) {
+	d.Policy = p.Name
+	d.Allowed = v.OK
+	d.Limit = p.Quota
+	d.Remaining = v.Remaining
+	d.RetryAfter = duration(v.RetryAfter)
+	d.ResetAfter = duration(v.ResetAfter)
 }

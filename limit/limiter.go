@@ -89,19 +89,20 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 //
 // The error is ErrCost if it never can be, a *StoreError if the store could
 // not answer and p.OnStoreError is FailError, or ctx's.
-func (l *Limiter) Take(ctx context.Context, p *Policy, key string, cost int64) (Decision, error) {
+func (l *Limiter) Take(ctx context.Context, p *Policy, key string, cost int64) (d Decision, err error) {
 	if err := p.checkSpend(key, cost); err != nil {
-		return Decision{}, err
+		return d, err
 	}
 	b := l.backend(p)
-	if b.taker != nil {
-		v, err := b.taker.Take(ctx, p, key, cost)
-		if err == nil {
-			return decision(p, v), nil
-		}
+	if b.taker == nil {
+		return l.one(l.decide(ctx, []Spend{{p, key, cost}}, take))
+	}
+	v, err := b.taker.Take(ctx, p, key, cost)
+	if err != nil {
 		return l.takeWithout(ctx, b, Spend{p, key, cost}, err)
 	}
-	return l.one(l.decide(ctx, []Spend{{p, key, cost}}, take))
+	d.set(p, &v)
+	return d, nil
 }
 
 // TakeAll spends every one of spends, or none of them. A denial by one policy
@@ -154,7 +155,7 @@ func (l *Limiter) Reset(ctx context.Context, p *Policy, key string) error {
 	if err := p.checkSpend(key, 0); err != nil {
 		return err
 	}
-	_, err := l.backend(p).do(ctx, []Spend{{p, key, 0}}, reset)
+	_, err := l.backend(p).do(ctx, nil, []Spend{{p, key, 0}}, reset)
 	return err
 }
 
@@ -188,7 +189,7 @@ func (l *Limiter) Wait(ctx context.Context, p *Policy, key string, cost int64) (
 // takeWithout is the way out of Take's fast path when b has failed.
 func (l *Limiter) takeWithout(ctx context.Context, b *backend, s Spend, failure error) (Decision, error) {
 	var ds [1]Decision
-	_, err := l.decideWithout(ctx, b, part{[]Spend{s}, []int{0}}, take, ds[:], failure)
+	_, err := l.decideWithout(ctx, b, part{spends: []Spend{s}}, take, ds[:], failure)
 	return ds[0], err
 }
 
@@ -209,10 +210,14 @@ func (l *Limiter) one(ds []Decision, err error) (Decision, error) {
 // decide decides spends, all or nothing.
 func (l *Limiter) decide(ctx context.Context, spends []Spend, verb verb) ([]Decision, error) {
 	ds := make([]Decision, len(spends))
+	if b := l.only(spends); b != nil {
+		_, err := l.decideOn(ctx, b, part{spends: spends}, verb, ds)
+		return ds, err
+	}
 	here, there := split(spends, func(p *Policy) bool { return l.backend(p) == l.local })
 	admitted, err := l.decideOn(ctx, l.local, here, verb, ds)
-	if err != nil || len(there.spends) == 0 {
-		return ds, err
+	if err != nil {
+		return nil, err
 	}
 	rest := verb
 	if !admitted && verb == take {
@@ -227,13 +232,23 @@ func (l *Limiter) decide(ctx context.Context, spends []Spend, verb verb) ([]Deci
 	return ds, err
 }
 
+// only returns the backend of all spends, or nil if they have several.
+func (l *Limiter) only(spends []Spend) *backend {
+	b := l.exact
+	for i, s := range spends {
+		if i > 0 && l.backend(s.Policy) != b {
+			return nil
+		}
+		b = l.backend(s.Policy)
+	}
+	return b
+}
+
 // decideOn decides p on b, or without b if b fails, and writes the decisions
 // to their places in ds. It reports whether all of p is allowed.
 func (l *Limiter) decideOn(ctx context.Context, b *backend, p part, verb verb, ds []Decision) (bool, error) {
-	if len(p.spends) == 0 {
-		return true, nil
-	}
-	verdicts, err := b.do(ctx, p.spends, verb)
+	var space [4]algo.Verdict
+	verdicts, err := b.do(ctx, space[:0], p.spends, verb)
 	if err != nil {
 		return l.decideWithout(ctx, b, p, verb, ds, err)
 	}
@@ -251,23 +266,22 @@ func (l *Limiter) decideWithout(ctx context.Context, b *backend, p part, verb ve
 		case fail == FailError, fail == FailLocal && b == l.local:
 			return false, failure
 		}
-		ds[p.at[i]] = Decision{Policy: s.Policy.Name, Allowed: true, Limit: s.Policy.Quota}
+		ds[p.place(i)] = Decision{Policy: s.Policy.Name, Allowed: true, Limit: s.Policy.Quota}
 	}
-	here, _ := split(p.spends, func(p *Policy) bool { return p.OnStoreError == FailLocal })
 	allowed := true
+	here, _ := split(p.spends, func(p *Policy) bool { return p.OnStoreError == FailLocal })
 	if len(here.spends) > 0 {
-		verdicts, err := l.local.do(ctx, here.spends, verb)
+		for i, at := range here.at {
+			here.at[i] = p.place(at)
+		}
+		verdicts, err := l.local.do(ctx, nil, here.spends, verb)
 		if err != nil {
 			return false, err
 		}
-		sub := make([]Decision, len(p.spends))
-		allowed = here.put(sub, verdicts)
-		for _, i := range here.at {
-			ds[p.at[i]] = sub[i]
-		}
+		allowed = here.put(ds, verdicts)
 	}
-	for _, i := range p.at {
-		ds[i].Degraded = true
+	for i := range p.spends {
+		ds[p.place(i)].Degraded = true
 	}
 	return allowed, nil
 }
@@ -279,17 +293,25 @@ func (l *Limiter) giveBack(ctx context.Context, p part, ds []Decision) error {
 	for i, s := range p.spends {
 		back[i] = Spend{s.Policy, s.Key, -s.Cost}
 	}
-	verdicts, err := l.local.do(context.WithoutCancel(ctx), back, take)
+	verdicts, err := l.local.do(context.WithoutCancel(ctx), nil, back, take)
 	if err == nil {
 		p.put(ds, verdicts)
 	}
 	return err
 }
 
-// part is some of a decision's spends, and where their decisions belong.
+// part is some of a decision's spends, and where their decisions belong: nil
+// for all of them in their order.
 type part struct {
 	spends []Spend
 	at     []int
+}
+
+func (p part) place(i int) int {
+	if p.at == nil {
+		return i
+	}
+	return p.at[i]
 }
 
 func split(spends []Spend, local func(*Policy) bool) (here, there part) {
@@ -308,7 +330,7 @@ func split(spends []Spend, local func(*Policy) bool) (here, there part) {
 func (p part) put(ds []Decision, verdicts []algo.Verdict) bool {
 	ok := true
 	for i, v := range verdicts {
-		ds[p.at[i]] = decision(p.spends[i].Policy, v)
+		ds[p.place(i)].set(p.spends[i].Policy, &v)
 		ok = ok && v.OK
 	}
 	return ok

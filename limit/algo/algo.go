@@ -16,22 +16,6 @@ import (
 	"math"
 )
 
-// Ticks counts microseconds. As an instant it is microseconds since the Unix
-// epoch, which a float64 (and so a Lua number) holds exactly until the year
-// 2255; as a span it reaches 292,000 years.
-type Ticks int64
-
-// Spans of time in Ticks.
-const (
-	Microsecond Ticks = 1
-	Millisecond       = 1000 * Microsecond
-	Second            = 1000 * Millisecond
-	Minute            = 60 * Second
-	Hour              = 60 * Minute
-	Day               = 24 * Hour
-	Year              = 365 * Day
-)
-
 // Bounds of a Limit.
 const (
 	MinWindow = Millisecond
@@ -67,10 +51,13 @@ type Verdict struct {
 	// this spend if it is OK.
 	Remaining int64
 	// RetryAfter is 0 if OK. Otherwise it is the shortest wait after which the
-	// same cost is admitted, provided nobody else spends meanwhile.
+	// same cost is admitted, provided nobody else spends meanwhile. It says
+	// nothing where waiting does not help: with a cost above the algorithm's
+	// Capacity, or a Quota of 0.
 	RetryAfter Ticks
 	// ResetAfter is how long it takes until the State equals a key never seen,
 	// if nothing more is spent. A store may drop the State after that.
+	// It and RetryAfter stop at 1<<63-1, which is as good as never.
 	ResetAfter Ticks
 }
 

@@ -1,8 +1,8 @@
 package algo
 
 // Fixed counts in windows that lie end to end and are aligned to the Unix
-// epoch: State.At is the start of the window counted in and State.A the units
-// spent in it.
+// epoch: State.At is the instant of the newest spend and State.A the units
+// spent in its window.
 //
 // It is the cheapest to explain and the loosest: Quota units at the end of a
 // window and Quota at the start of the next pass together, so an interval of
@@ -38,7 +38,7 @@ func fixed(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 	case spent == 0:
 		return State{}, v
 	}
-	return State{At: start, A: spent}, v
+	return State{At: now, A: spent}, v
 }
 
 // fixedCount returns the start of the window that holds now and what was spent in it.

@@ -46,18 +46,18 @@ func gcra(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 	if missing += cost; missing < 0 {
 		missing, part = 0, 0
 	}
-	kept := State{At: now, A: missing, B: part}
-	if missing == 0 && part == 0 {
-		kept = State{}
-	}
-	if cost == 0 {
-		kept = s
-	}
-	return kept, Verdict{
+	v := Verdict{
 		OK:         true,
 		Remaining:  gcraRemaining(l, missing, part),
 		ResetAfter: add(lag, refillTime(l, missing, part)),
 	}
+	switch {
+	case cost == 0:
+		return s, v
+	case missing == 0 && part == 0:
+		return State{}, v
+	}
+	return State{At: now, A: missing, B: part}, v
 }
 
 // refill returns what is missing from the bucket at now >= s.At: whole units,

@@ -2,6 +2,7 @@ package algo
 
 import (
 	"encoding/binary"
+	"math"
 )
 
 // MaxLogQuota bounds the quota of the sliding log, whose State grows with it.
@@ -51,7 +52,7 @@ func logDecide(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 		used += cost
 		kept = logState(spends, used)
 	case cost < 0:
-		spends, used = giveBack(spends, used, -cost)
+		spends, used = giveBack(spends, used, -max(cost, -math.MaxInt64))
 		kept = logState(spends, used)
 	}
 	v.Remaining = max(0, l.Quota-used)
@@ -70,6 +71,9 @@ func live(l Limit, s State, now Ticks) (spends []spend, used int64) {
 		var gap, units uint64
 		gap, log = varint(log)
 		units, log = varint(log)
+		if gap > uint64(max(0, s.At)-at) || units > MaxLogQuota {
+			break // not written by logState
+		}
 		at += Ticks(gap)
 		if now-at < l.Window {
 			spends = append(spends, spend{at, int64(units)})

@@ -63,29 +63,27 @@ func slide(l Limit, s State, now Ticks, cost int64, proportional bool) (State, V
 			ResetAfter: add(lag, slideReset(l, previous, current, passed)),
 		}
 	}
-	kept := s
-	if cost != 0 {
-		if cost < 0 {
-			// Give back the newest units first: they would count the longest.
-			back := -max(cost, -math.MaxInt64)
-			newest := min(current, back)
-			current -= newest
-			previous = max(0, previous-(back-newest))
-		} else if current > math.MaxInt64-cost { // only Proportional gets here
-			current = math.MaxInt64
-		} else {
-			current += cost
-		}
-		kept = State{}
-		if previous > 0 || current > 0 {
-			kept = State{At: now, A: previous, B: current}
-		}
+	if cost > 0 {
+		current += min(cost, math.MaxInt64-current) // only Proportional gets that far
+	} else {
+		// Give back the newest units first: they would count the longest.
+		back := -max(cost, -math.MaxInt64)
+		newest := min(current, back)
+		current -= newest
+		previous = max(0, previous-(back-newest))
 	}
-	return kept, Verdict{
+	v := Verdict{
 		OK:         true,
 		Remaining:  slideRemaining(l, previous, current, passed, proportional),
 		ResetAfter: add(lag, slideReset(l, previous, current, passed)),
 	}
+	switch {
+	case cost == 0:
+		return s, v
+	case previous == 0 && current == 0:
+		return State{}, v
+	}
+	return State{At: now, A: previous, B: current}, v
 }
 
 // frames returns the frame that holds now >= s.At, and the units spent in the
@@ -113,6 +111,9 @@ func fits(l Limit, previous, current, cost int64, passed Ticks, proportional boo
 		hi, lo := bits.Mul64(uint64(previous), uint64(l.Window-passed))
 		roomHi, roomLo := bits.Mul64(uint64(l.Quota-current-cost), uint64(l.Window))
 		return hi < roomHi || hi == roomHi && lo <= roomLo
+	}
+	if cost > l.Quota {
+		return false // whatever the weight
 	}
 	total := uint64(current) + uint64(cost) // at most 2^64-2
 	hi, lo := bits.Mul64(uint64(previous), uint64(l.Window-passed))
@@ -148,6 +149,9 @@ func slideRemaining(l Limit, previous, current int64, passed Ticks, proportional
 
 // slideWait returns the least wait after which cost, which does not fit now, fits.
 func slideWait(l Limit, previous, current, cost int64, passed Ticks, proportional bool) Ticks {
+	if cost > l.Quota {
+		return l.Window // it will never fit
+	}
 	if at, ok := earliest(l, previous, current, cost, passed, proportional); ok {
 		return at - passed
 	}
