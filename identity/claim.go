@@ -1,0 +1,96 @@
+package identity
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/stint-dev/stint/rules"
+)
+
+// The sources in this file take what the caller says for what it is.
+
+// claim is a source that any caller can make up. It is read only if a trusted
+// proxy sent the request, or if every caller is believed.
+type claim struct {
+	read       func(r *http.Request) string
+	unverified bool
+}
+
+func (s claim) value(q *Request) string {
+	if !s.unverified && !q.connection().trusted {
+		return ""
+	}
+	return s.read(q.http)
+}
+
+// header returns the value of a header whose name is in canonical form. One
+// that comes more than once is absent: it can't be told which of them is the
+// proxy's.
+func header(r *http.Request, name string) string {
+	if name == "Host" {
+		return r.Host
+	}
+	if values := r.Header[name]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+func cookie(r *http.Request, name string) string {
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+func basicUser(r *http.Request) string {
+	user, _, _ := r.BasicAuth()
+	return user
+}
+
+// query returns the first value of a query parameter. It reads no further than
+// that, unlike url.ParseQuery, which makes a map of them all.
+func query(r *http.Request, name string) string {
+	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
+		key, val, _ := strings.Cut(pair, "=")
+		if strings.Contains(pair, ";") {
+			continue
+		}
+		if key, err := url.QueryUnescape(key); err != nil || key != name {
+			continue
+		}
+		if val, err := url.QueryUnescape(val); err == nil {
+			return val
+		}
+	}
+	return ""
+}
+
+// parameter is a query parameter.
+type parameter struct{ name string }
+
+func (s parameter) value(q *Request) string { return query(q.http, s.name) }
+
+// segment is the n-th segment of the normalised path, from 1.
+type segment int
+
+func (s segment) value(q *Request) string {
+	rest := rules.NormalizePath(q.Path())
+	part := ""
+	for range s {
+		_, rest, _ = strings.Cut(rest, "/")
+		part, _, _ = strings.Cut(rest, "/")
+	}
+	return part
+}
+
+// bearer returns the credentials of an Authorization header of that scheme.
+func bearer(s string) (credentials string, ok bool) {
+	scheme, rest, found := strings.Cut(s, " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	return strings.TrimLeft(rest, " "), true
+}
