@@ -17,6 +17,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -108,6 +109,9 @@ func (id *Identifier) Close() {
 	id.stop()
 	id.refreshing.Wait()
 }
+
+// Trusts reports whether peer is one of the trusted proxies.
+func (id *Identifier) Trusts(peer netip.Addr) bool { return id.network.trusts(peer) }
 
 // Identify returns r as rules look at it. It is a *[Request], which may be
 // released after use.

@@ -1,0 +1,82 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/stint-dev/stint/config"
+	"github.com/stint-dev/stint/gate"
+	"github.com/stint-dev/stint/identity"
+	"github.com/stint-dev/stint/telemetry"
+)
+
+// lookEvery is how often the configuration file is looked at. A change is
+// taken once two looks agree, so that a file which is being written is not
+// read half-way; it is in force after twice this time at most.
+const lookEvery = 200 * time.Millisecond
+
+// current is the configuration in force.
+type current struct {
+	gate    *gate.Gate
+	config  *config.Config
+	path    string
+	logger  *slog.Logger
+	metrics *telemetry.Metrics
+}
+
+// follow keeps up with the file until ctx ends. The file is read rather than
+// watched: that works for editors that replace it, for links that are switched
+// and on every file system.
+func (c *current) follow(ctx context.Context, reload <-chan struct{}) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	tried, _ := os.ReadFile(c.path)
+	last := tried
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-reload:
+			tried, _ = os.ReadFile(c.path)
+			last = tried
+			c.reload()
+		case <-tick.C:
+			now, err := os.ReadFile(c.path)
+			if err == nil && bytes.Equal(now, last) && !bytes.Equal(now, tried) {
+				tried = now
+				c.reload()
+			}
+			last = now
+		}
+	}
+}
+
+// reload loads the file. If it has problems, what is in force stays in force.
+func (c *current) reload() {
+	next, problems := config.Load(c.path)
+	logProblems(c.logger, problems)
+	c.metrics.Reloaded(next != nil)
+	if next == nil {
+		c.logger.Error("configuration refused; the last good one stays in force", "file", c.path)
+		return
+	}
+	for _, name := range c.config.File.NeedRestart(next.File) {
+		c.logger.Warn("configuration changed where only a restart can apply it", "field", name)
+	}
+	c.metrics.Loaded(next.Rules)
+	c.gate.Swap(snapshot(next))
+	c.config.Close()
+	c.config = next
+	c.logger.Info("configuration in force", "file", c.path, "rules", len(next.Rules.Rules()))
+}
+
+// trusts reports whether the configuration in force trusts a peer as a proxy.
+func (c *current) trusts(peer netip.Addr) bool {
+	return c.gate.Snapshot().Identity.(*identity.Identifier).Trusts(peer)
+}
+
+func (c *current) close() { c.config.Close() }

@@ -1,0 +1,246 @@
+// Package server makes a running process out of a configuration file: it opens
+// the store, listens, follows changes of the file and shuts down gracefully.
+// Which stores and transports there are is for its caller to say.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-dev/stint/config"
+	"github.com/stint-dev/stint/gate"
+	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/store/memory"
+	"github.com/stint-dev/stint/telemetry"
+)
+
+// Options say what a process is made of.
+type Options struct {
+	// Config is the path of the configuration file.
+	Config string
+	// Version is shown by the metrics.
+	Version string
+	// Log is where log lines go.
+	Log io.Writer
+	// Stores are the stores that a configuration may name, besides memory.
+	Stores []Store
+	// Transports are the ways in.
+	Transports []Transport
+	// Reload, if set, makes the process read its file again at once.
+	Reload <-chan struct{}
+	// Started, if set, is told the addresses by the names of their
+	// transports, once all of them accept connections.
+	Started func(addresses map[string]net.Addr)
+}
+
+// Store is one kind of store.
+type Store struct {
+	// Scheme is how a configuration names it: scheme alone or scheme:rest.
+	Scheme string
+	// Open opens it. rest is what stands behind the scheme.
+	Open func(rest string, f *config.File) (limit.Store, error)
+}
+
+// Transport is one way in.
+type Transport struct {
+	// Name names the transport in logs and its address in listen.
+	Name string
+	// Address returns where to listen, or "" if the configuration has no use for it.
+	Address func(f *config.File) string
+	// Handler answers what arrives there.
+	Handler func(p *Process) (http.Handler, error)
+}
+
+// Process is what a transport's handler is made from.
+type Process struct {
+	Gate    *gate.Gate
+	Metrics *telemetry.Metrics
+	Logger  *slog.Logger
+	// File is the configuration that the process was started with.
+	File *config.File
+	// Ready returns nil if the process should be sent requests, or why not.
+	Ready func(ctx context.Context) error
+	// Trusted reports whether a peer is a proxy that is believed about callers.
+	Trusted func(peer netip.Addr) bool
+}
+
+// ConfigError is a configuration that cannot be used, with all its problems.
+type ConfigError []config.Problem
+
+func (e ConfigError) Error() string {
+	lines := make([]string, len(e))
+	for i, p := range e {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Run runs a process until ctx ends, and then until what it has begun is
+// answered or the configuration's grace is over. The error is a ConfigError if
+// the file cannot be used.
+func Run(ctx context.Context, o Options) error {
+	cfg, problems := config.Load(o.Config)
+	if cfg == nil {
+		return ConfigError(problems)
+	}
+	logger := newLogger(o.Log, cfg.File.Log)
+	logProblems(logger, problems)
+
+	local := memory.New(&memory.Options{MaxKeys: cfg.File.Memory.MaxKeys})
+	defer local.Close()
+	shared, err := openStore(o.Stores, cfg.File, local)
+	if err != nil {
+		return err
+	}
+	defer shared.Close()
+
+	metrics := telemetry.NewMetrics(o.Version)
+	metrics.Gauge("stint_memory_keys", "Keys that this process keeps a state of.", func() float64 { return float64(local.Stats().Keys) })
+	metrics.Counter("stint_memory_keys_forgotten_total", "Keys that were forgotten before their time, for memory.max_keys.", func() float64 { return float64(local.Stats().Forgotten) })
+	metrics.Loaded(cfg.Rules)
+	limiter := limit.New(shared, &limit.Options{Local: local, Timeout: time.Duration(cfg.File.StoreTimeout), Observer: metrics})
+	current := &current{gate: gate.New(limiter, snapshot(cfg), &gate.Options{
+		Observer: telemetry.Observers{metrics, telemetry.NewDenialLog(logger, cfg.File.Log.DeniedPerSecond)},
+	}), config: cfg, path: o.Config, logger: logger, metrics: metrics}
+	defer current.close()
+
+	var stopping atomic.Bool
+	process := &Process{
+		Gate: current.gate, Metrics: metrics, Logger: logger, File: cfg.File,
+		Ready: func(ctx context.Context) error {
+			if stopping.Load() {
+				return errors.New("shutting down")
+			}
+			return shared.Ping(ctx)
+		},
+		Trusted: current.trusts,
+	}
+	servers, err := listen(o.Transports, process)
+	if err != nil {
+		return err
+	}
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	var follower sync.WaitGroup
+	defer follower.Wait()
+	follower.Go(func() { current.follow(following, o.Reload) })
+	defer stop()
+	return serve(ctx, servers, process, &stopping, o.Started)
+}
+
+func snapshot(c *config.Config) *gate.Snapshot {
+	return &gate.Snapshot{Rules: c.Rules, Identity: c.Identity}
+}
+
+// server is one transport that listens.
+type server struct {
+	name     string
+	listener net.Listener
+	http     *http.Server
+}
+
+// maxHeader bounds the header of a request; a larger one is answered 431.
+const maxHeader = 64 << 10
+
+// listen opens every address, so that one which is taken is found before
+// anything is served.
+func listen(transports []Transport, p *Process) (servers []*server, err error) {
+	defer func() {
+		if err != nil {
+			for _, s := range servers {
+				s.listener.Close()
+			}
+		}
+	}()
+	for _, t := range transports {
+		address := t.Address(p.File)
+		if address == "" {
+			continue
+		}
+		handler, err := t.Handler(p)
+		if err != nil {
+			return servers, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return servers, fmt.Errorf("listen.%s: %w; choose another address in the configuration", t.Name, err)
+		}
+		servers = append(servers, &server{t.Name, l, &http.Server{
+			Handler:           handler,
+			ReadHeaderTimeout: 10 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeaderBytes:    maxHeader,
+			ErrorLog:          slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+		}})
+	}
+	if len(servers) == 0 {
+		return nil, errors.New("nothing to serve: listen.api is off, and there is no proxy.upstream or listen.proxy is off")
+	}
+	return servers, nil
+}
+
+// serve serves until ctx ends or a server fails, and then shuts all of them down.
+func serve(ctx context.Context, servers []*server, p *Process, stopping *atomic.Bool, started func(map[string]net.Addr)) error {
+	failed := make(chan error, len(servers))
+	addresses := make(map[string]net.Addr)
+	for _, s := range servers {
+		addresses[s.name] = s.listener.Addr()
+		p.Logger.Info("listening", "transport", s.name, "address", s.listener.Addr().String())
+		go func() { failed <- s.http.Serve(s.listener) }()
+	}
+	if started != nil {
+		started(addresses)
+	}
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	stopping.Store(true)
+	grace := time.Duration(p.File.ShutdownGrace)
+	p.Logger.Info("shutting down", "grace", grace)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, s := range servers {
+		wg.Go(func() {
+			if s.http.Shutdown(end) != nil {
+				p.Logger.Warn("requests were cut off", "transport", s.name)
+				s.http.Close()
+			}
+		})
+	}
+	wg.Wait()
+	return err
+}
+
+// openStore opens the store that the configuration names. memory is local, the
+// store of this process, which is there in any case.
+func openStore(stores []Store, f *config.File, local limit.Store) (limit.Store, error) {
+	scheme, rest, _ := strings.Cut(f.Store, ":")
+	if scheme == "memory" {
+		return local, nil
+	}
+	known := []string{"memory"}
+	for _, s := range stores {
+		if s.Scheme == scheme {
+			opened, err := s.Open(rest, f)
+			if err != nil {
+				return nil, fmt.Errorf("store: %w", err)
+			}
+			return opened, nil
+		}
+		known = append(known, s.Scheme)
+	}
+	return nil, fmt.Errorf("store: %q is not known; %s is allowed", scheme, strings.Join(known, ", "))
+}
