@@ -112,6 +112,10 @@ func startQuickstart(t *testing.T, bin string) *quickstart {
 	if err := os.WriteFile(filepath.Join(q.dir, "stint.yaml"), []byte(yaml), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	// A terminal does not show curl's progress among its output.
+	if err := os.WriteFile(filepath.Join(q.dir, ".curlrc"), []byte("silent\nshow-error\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	q.start(t, "demo", "-listen", demo)
 	waitFor(t, demo)
 	lines := q.start(t, "stint", "serve", "--config", "stint.yaml")
@@ -170,7 +174,7 @@ func (q *quickstart) run(t *testing.T, s step) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", q.addresses.Replace(s.command))
 	cmd.Dir = q.dir
-	cmd.Env = append(os.Environ(), "PATH="+q.bin+":"+os.Getenv("PATH"), "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "PATH="+q.bin+":"+os.Getenv("PATH"), "HOME="+q.dir)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), "\r", "")
 	if !matchesOutput(text, s.want) {

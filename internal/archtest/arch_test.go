@@ -67,6 +67,23 @@ func TestImportsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
+// pure packages decide without I/O, a clock, a goroutine or a lock.
+var pure = []string{"limit/algo"}
+
+func TestPurePackagesImportNothingImpure(t *testing.T) {
+	impure := []string{"context", "crypto", "io", "log", "net", "os", "runtime", "sync", "syscall", "time", "unsafe"}
+	for _, p := range listPackages(t) {
+		if !slices.Contains(pure, strings.TrimPrefix(p.ImportPath, module+"/")) {
+			continue
+		}
+		for _, path := range p.Imports {
+			if first, _, _ := strings.Cut(path, "/"); slices.Contains(impure, first) {
+				t.Errorf("%s imports %s", p.ImportPath, path)
+			}
+		}
+	}
+}
+
 func readTable(t *testing.T) map[string]row {
 	text, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
