@@ -12,10 +12,8 @@ import (
 // unavailable is how long a caller should wait when nothing could be decided.
 const unavailable = time.Second
 
+// reset makes o ready to be filled in, and keeps its room.
 func (o *Outcome) reset() {
-	clear(o.matches)
-	clear(o.Decisions)
-	clear(o.spends)
 	*o = Outcome{Decisions: o.Decisions[:0], matches: o.matches[:0], ends: o.ends[:0], spends: o.spends[:0]}
 }
 

@@ -1,0 +1,85 @@
+package httpanswer
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/gate"
+	"github.com/stint-dev/stint/rules"
+)
+
+// Types of the problems that draft-ietf-httpapi-ratelimit-headers-10
+// registers, and their titles.
+const (
+	TypeQuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	TypeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+
+	titleQuotaExceeded   = "Request cannot be satisfied as assigned quota has been exceeded"
+	titleReducedCapacity = "Request cannot be satisfied due to temporary server capacity constraints"
+)
+
+// Write refuses r as out says, in full: status, rate limit fields of d,
+// Retry-After and a Problem. out must not be Allowed.
+//
+// A refusal with status 429 is of TypeQuotaExceeded. Status 503 is of
+// TypeReducedCapacity, whether a rule denies with it or nothing could be decided.
+func Write(w http.ResponseWriter, r *http.Request, d Dialect, out *gate.Outcome) {
+	SetHeaders(w.Header(), d, out)
+	SetRetryAfter(w.Header(), out)
+	Refusal(out).Write(w, r)
+}
+
+// SetRetryAfter sets Retry-After to the whole seconds, rounded up and at least
+// 1, after which the refused request may succeed. It never points earlier
+// than the t of a policy that denies.
+func SetRetryAfter(h http.Header, out *gate.Outcome) {
+	h["Retry-After"] = []string{strconv.FormatInt(retryAfter(out), 10)}
+}
+
+// Refusal returns the Problem that tells why out is not Allowed.
+func Refusal(out *gate.Outcome) Problem {
+	p := Problem{Type: TypeReducedCapacity, Title: titleReducedCapacity, Status: http.StatusServiceUnavailable}
+	if out.Status == http.StatusTooManyRequests {
+		p = Problem{Type: TypeQuotaExceeded, Title: titleQuotaExceeded, Status: out.Status}
+	}
+	again := rules.Duration(time.Duration(retryAfter(out)) * time.Second)
+	var longest *gate.Decision
+	for i := range out.Decisions {
+		d := &out.Decisions[i]
+		if !denies(d) {
+			continue
+		}
+		if !slices.Contains(p.ViolatedPolicies, d.Policy) {
+			p.ViolatedPolicies = append(p.ViolatedPolicies, d.Policy)
+		}
+		if longest == nil || nearer(d, longest) {
+			longest = d
+		}
+	}
+	if out.Err != nil || longest == nil {
+		p.ViolatedPolicies = nil
+		p.Detail = fmt.Sprintf("The limits of this request could not be checked. Try again in %v.", again)
+		return p
+	}
+	p.Detail = fmt.Sprintf("Policy %q allows %d in %v, and this request would exceed that. Try again in %v.",
+		longest.Policy, longest.Limit, rules.Duration(longest.Window), again)
+	return p
+}
+
+// denies reports whether d is a reason for the refusal.
+func denies(d *gate.Decision) bool { return !d.Allowed && !d.Rule.Shadow }
+
+// retryAfter returns the whole seconds that a refused caller is told to wait.
+func retryAfter(out *gate.Outcome) int64 {
+	wait := max(out.RetryAfter, time.Second)
+	for i := range out.Decisions {
+		if d := &out.Decisions[i]; denies(d) {
+			wait = max(wait, d.RetryAfter)
+		}
+	}
+	return seconds(min(wait, math.MaxInt64-time.Second)) // leaves room to round up
+}
