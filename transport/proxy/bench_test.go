@@ -16,13 +16,13 @@ import (
 type pool struct{ sync.Pool }
 
 func (p *pool) Get() []byte {
-	if b, ok := p.Pool.Get().([]byte); ok {
-		return b
+	if b, ok := p.Pool.Get().(*[]byte); ok {
+		return *b
 	}
 	return make([]byte, 32<<10)
 }
 
-func (p *pool) Put(b []byte) { p.Pool.Put(b) }
+func (p *pool) Put(b []byte) { p.Pool.Put(&b) }
 
 // BenchmarkProxy compares this proxy behind the middleware with one rule to
 // httputil's own with as many idle connections, without and with a pool of
