@@ -57,7 +57,7 @@ func (c *current) follow(ctx context.Context, reload <-chan struct{}) {
 
 // reload loads the file. If it has problems, what is in force stays in force.
 func (c *current) reload() {
-	next, problems := config.Load(c.path)
+	next, problems := config.Load(c.path, func(config.Log) *slog.Logger { return c.logger })
 	logProblems(c.logger, problems)
 	c.metrics.Reloaded(next != nil)
 	if next == nil {

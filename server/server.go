@@ -89,11 +89,14 @@ func (e ConfigError) Error() string {
 // answered or the configuration's grace is over. The error is a ConfigError if
 // the file cannot be used.
 func Run(ctx context.Context, o Options) error {
-	cfg, problems := config.Load(o.Config)
+	var logger *slog.Logger
+	cfg, problems := config.Load(o.Config, func(l config.Log) *slog.Logger {
+		logger = newLogger(o.Log, l)
+		return logger
+	})
 	if cfg == nil {
 		return ConfigError(problems)
 	}
-	logger := newLogger(o.Log, cfg.File.Log)
 	logProblems(logger, problems)
 
 	local := memory.New(&memory.Options{MaxKeys: cfg.File.Memory.MaxKeys})

@@ -22,7 +22,7 @@ allowed. Exit code 2 if there is one; warnings alone are 0.
 func (c validateCommand) Run(std streams) error {
 	var refused server.ConfigError
 	for _, file := range c.Files {
-		cfg, problems := config.Load(file)
+		cfg, problems := config.Load(file, nil)
 		if cfg == nil {
 			refused = append(refused, problems...)
 			continue

@@ -1,0 +1,189 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stint-dev/stint/rules"
+)
+
+// check reports what is wrong at path, unless the value there could not be
+// read in the first place.
+func (l *loading) check(path string, err error) {
+	if err != nil && !l.incomplete(path) {
+		l.add(locate(l.root, path), path, "%v", err)
+	}
+}
+
+// checkFile checks all but identity, plans and rules.
+func (l *loading) checkFile() {
+	f := l.file
+	l.check("listen.proxy", checkAddress(f.Listen.Proxy))
+	l.check("listen.api", checkAddress(f.Listen.API))
+	if _, port, _ := net.SplitHostPort(f.ProxyAddress()); f.ProxyAddress() == f.APIAddress() && port != "0" && f.APIAddress() != "" {
+		l.check("listen.api", fmt.Errorf("%q is the address of the proxy, too; choose another port for one of them", f.Listen.API))
+	}
+	if _, proxy, _ := step(l.root, "proxy"); proxy != nil {
+		l.check("proxy.upstream", checkUpstream(f.Proxy.Upstream))
+	}
+	l.check("proxy.timeout", checkSpan(f.Proxy.Timeout, time.Millisecond, 24*time.Hour))
+	l.check("store", checkStore(f.Store))
+	l.check("memory.max_keys", checkNumber(f.Memory.MaxKeys, 1, 1<<30))
+	l.check("store_timeout", checkSpan(f.StoreTimeout, time.Millisecond, time.Minute))
+	l.check("log.denied_per_second", checkNumber(f.Log.DeniedPerSecond, 0, 1_000_000))
+	l.check("shutdown_grace", checkSpan(f.ShutdownGrace, 0, time.Hour))
+}
+
+// isOtherVersion reports that the file is of another version, of which nothing
+// else can be said.
+func (d *decoder) isOtherVersion(root *yaml.Node) bool {
+	key, value, _ := step(root, "version")
+	if value == nil {
+		return false
+	}
+	value = resolve(value)
+	if i, err := parseInt(value); !isPlain(value) || err != nil || i == 1 {
+		return false
+	}
+	d.add(key, "version", "%s is a version that this release does not know; 1 is allowed", value.Value)
+	return true
+}
+
+func checkAddress(address string) error {
+	if address == off {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%s is not an address; host:port is allowed, such as 127.0.0.1:8080, or off", quote(address))
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%s is not a port; 0 to 65535 is allowed", quote(port))
+	} else if strconv.FormatUint(n, 10) != port {
+		return fmt.Errorf("%s is not a port; write %d", quote(port), n)
+	}
+	return nil
+}
+
+func checkUpstream(text string) error {
+	const help = "http or https and a host are allowed, such as http://127.0.0.1:9000"
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL; " + help) // the text may hold a password
+	case u.User != nil:
+		return errors.New("has a user or password in it; callers send their own, " + help)
+	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		return fmt.Errorf("%s is not the URL of a service; %s", quote(text), help)
+	case u.Path != "" && u.Path != "/", u.RawQuery != "" || u.ForceQuery, u.Fragment != "":
+		return fmt.Errorf("%s leads to more than a host; %s", quote(text), help)
+	case u.Port() != "":
+		return checkAddress(u.Host)
+	}
+	return nil
+}
+
+const sqlite = "sqlite:"
+
+func checkStore(store string) error {
+	file, ok := strings.CutPrefix(store, sqlite)
+	switch {
+	case store == "memory", ok && file != "":
+		return nil
+	case ok:
+		return fmt.Errorf("%s names no file; write sqlite:stint.db", quote(store))
+	}
+	kind, _, _ := strings.Cut(store, ":")
+	return fmt.Errorf("%s is not a store%s; memory or sqlite:FILE is allowed", quote(store), didYouMean(closest(kind, []string{"memory", "sqlite"})))
+}
+
+// storeBeside returns f.Store with its file name, if relative, in dir.
+func (f *File) storeBeside(dir string) string {
+	file, ok := strings.CutPrefix(f.Store, sqlite)
+	if !ok || file == "" || filepath.IsAbs(file) {
+		return f.Store
+	}
+	return sqlite + filepath.Join(dir, file)
+}
+
+func checkSpan(d rules.Duration, least, most time.Duration) error {
+	if time.Duration(d) < least || time.Duration(d) > most {
+		return fmt.Errorf("%v is out of bounds; %v to %v is allowed", d, rules.Duration(least), rules.Duration(most))
+	}
+	return nil
+}
+
+func checkNumber(n, least, most int) error {
+	if n < least || n > most {
+		return fmt.Errorf("%d is out of bounds; %d to %d is allowed", n, least, most)
+	}
+	return nil
+}
+
+// variable is a {name} or {name...} of a path template.
+var variable = regexp.MustCompile(`\{([^{}]*?)(?:\.\.\.)?\}`)
+
+// checkAttributes holds the attributes that the rules depend on against those
+// that there are.
+func (l *loading) checkAttributes() {
+	if l.root == nil {
+		return
+	}
+	identified := append(slices.Collect(maps.Keys(l.file.Identity.Attributes)), "ip")
+	for i := range l.file.Rules {
+		rule, at := &l.file.Rules[i], fmt.Sprintf("rules[%d]", i)
+		known := slices.Concat(identified, []string{"method", "host", "path", "plan"})
+		for _, found := range variable.FindAllStringSubmatch(rule.Match.Path, -1) {
+			if slices.Contains(identified, found[1]) {
+				l.check(at+".match.path", fmt.Errorf("{%s} is also the name of an identity attribute; rename one of them", found[1]))
+			}
+			known = append(known, found[1])
+		}
+		if l.file.Proxy.Upstream == "" || l.incomplete(at+".match") || l.incomplete("identity.attributes") {
+			continue // without a proxy, all callers are the API's
+		}
+		for j, text := range rule.Key {
+			for name := range strings.SplitSeq(text, "|") {
+				l.warnUnknown(fmt.Sprintf("%s.key[%d]", at, j), strings.TrimSpace(name), known)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(rule.Match.Attributes)) {
+			l.warnUnknown(join(at+".match.attributes", name), name, known)
+		}
+		for j, override := range rule.Overrides {
+			for _, name := range slices.Sorted(maps.Keys(override.When)) {
+				l.warnUnknown(join(fmt.Sprintf("%s.overrides[%d].when", at, j), name), name, known)
+			}
+		}
+	}
+}
+
+// warnUnknown warns of an attribute that no request through the proxy has.
+func (l *loading) warnUnknown(path, name string, known []string) {
+	if slices.Contains(known, name) {
+		return
+	}
+	at := locate(l.root, path)
+	l.put(Problem{Line: at.Line, Column: at.Column, Path: path, Warning: true, Message: fmt.Sprintf(
+		"neither identity nor this rule's path gives %s%s; only callers of the API can set it", quote(name), didYouMean(closest(name, known)))})
+}
+
+// cause returns err without the name of the file, which a Problem has anyway.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

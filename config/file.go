@@ -1,0 +1,101 @@
+package config
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/stint-dev/stint/identity"
+	"github.com/stint-dev/stint/rules"
+)
+
+// File is what people write into a configuration file. The tags name its
+// fields, say which are required and which values they may have, and explain
+// them; the decoder, the JSON Schema and the manual are made from them.
+type File struct {
+	Version       int            `yaml:"version" required:"true" enum:"1" doc:"The version of this format: 1."`
+	Listen        Listen         `yaml:"listen" doc:"Where to accept connections."`
+	Proxy         Proxy          `yaml:"proxy" doc:"The reverse proxy. Without it there is none."`
+	Store         string         `yaml:"store" doc:"Where exact limits are counted: memory, or sqlite:FILE, which outlives a restart and can be shared by the processes of a machine. A relative FILE is looked for beside the configuration. Default memory."`
+	Memory        Memory         `yaml:"memory" doc:"The store in this process, which local limits always use."`
+	StoreTimeout  rules.Duration `yaml:"store_timeout" doc:"The longest that a decision waits for the store, 1ms to 1m. Default 1s."`
+	Headers       string         `yaml:"headers" enum:"draft10,draft03,legacy,none" doc:"How answers tell what remains: RateLimit and RateLimit-Policy, X-RateLimit-*, RateLimit-*, or not at all. Default draft10."`
+	Log           Log            `yaml:"log" doc:"Log lines, which go to standard error."`
+	ShutdownGrace rules.Duration `yaml:"shutdown_grace" doc:"How long requests in flight may take to end on shutdown, 0s to 1h. Default 20s."`
+	Identity      identity.Spec  `yaml:"identity" doc:"Who the callers are: where their attributes come from."`
+	rules.Spec    `yaml:",inline"`
+}
+
+// Listen is where to accept connections.
+type Listen struct {
+	Proxy string `yaml:"proxy" doc:"Address of the reverse proxy, or off. Port 0 takes any that is free. Default 127.0.0.1:8000."`
+	API   string `yaml:"api" doc:"Address of the API, health checks and metrics, or off. Default 127.0.0.1:8080."`
+}
+
+// Proxy is the reverse proxy.
+type Proxy struct {
+	Upstream     string         `yaml:"upstream" required:"true" doc:"Where requests go: http or https, a host, and a port if it is not the usual one, such as http://127.0.0.1:9000."`
+	Timeout      rules.Duration `yaml:"timeout" doc:"The longest that the upstream may take to begin its answer, 1ms to 1d. Default 30s."`
+	PreserveHost bool           `yaml:"preserve_host" doc:"Pass on the Host that the caller sent, in place of the upstream's own."`
+}
+
+// Memory is the store in this process.
+type Memory struct {
+	MaxKeys int `yaml:"max_keys" doc:"How many keys to remember, 1 or more; beyond that the ones that would expire soonest are forgotten. Default 1000000."`
+}
+
+// Log is what is logged and how.
+type Log struct {
+	Format          string `yaml:"format" enum:"text,json" doc:"One line of key=value pairs, or one JSON object, for each event. Default text."`
+	Level           string `yaml:"level" enum:"debug,info,warn,error" doc:"The least important that is logged. Default info."`
+	DeniedPerSecond int    `yaml:"denied_per_second" doc:"How many denied requests are logged each second, 0 or more. Default 10."`
+}
+
+// defaults returns a File as it is before anything is read into it.
+func defaults() *File {
+	return &File{
+		Listen:        Listen{Proxy: "127.0.0.1:8000", API: "127.0.0.1:8080"},
+		Proxy:         Proxy{Timeout: rules.Duration(30 * time.Second)},
+		Store:         "memory",
+		Memory:        Memory{MaxKeys: 1_000_000},
+		StoreTimeout:  rules.Duration(time.Second),
+		Headers:       "draft10",
+		Log:           Log{Format: "text", Level: "info", DeniedPerSecond: 10},
+		ShutdownGrace: rules.Duration(20 * time.Second),
+	}
+}
+
+// off in place of an address turns a listener off.
+const off = "off"
+
+// ProxyAddress returns where the reverse proxy listens, or "" if there is none.
+func (f *File) ProxyAddress() string {
+	if f.Listen.Proxy == off || f.Proxy.Upstream == "" {
+		return ""
+	}
+	return f.Listen.Proxy
+}
+
+// APIAddress returns where the API listens, or "" if it is off.
+func (f *File) APIAddress() string {
+	if f.Listen.API == off {
+		return ""
+	}
+	return f.Listen.API
+}
+
+// NeedRestart returns the names of the fields in which next differs from f and
+// which a running process cannot change: all but identity, plans and rules.
+func (f *File) NeedRestart(next *File) []string {
+	var changed []string
+	a, b := reflect.ValueOf(f).Elem(), reflect.ValueOf(next).Elem()
+	for _, field := range fieldsOf(a.Type()) {
+		switch field.name {
+		case "identity", "plans", "rules":
+			continue
+		}
+		if a.FieldByIndex(field.index).Interface() != b.FieldByIndex(field.index).Interface() {
+			changed = append(changed, field.name)
+		}
+	}
+	return changed
+}
