@@ -8,7 +8,7 @@
 //
 // All arithmetic is exact. Where a product does not fit 64 bits it is carried
 // in 128 (math/bits), and what a division leaves over is kept in the State, so
-// a limit admits its quota per window over any length of time, without drift.
+// nothing drifts: the millionth window admits what the second did.
 package algo
 
 import (

@@ -67,7 +67,7 @@ func TestRetryAfterDoesNotDrift(t *testing.T) {
 			if v := h.spend(1); v.OK {
 				got++
 			} else {
-				h.now += v.RetryAfter
+				h.now += max(1, v.RetryAfter)
 			}
 		}
 		if want := h.l.Burst + windows*test.quota; got != want {
@@ -104,7 +104,7 @@ func TestSaturatedRate(t *testing.T) {
 			if v := h.spend(1); v.OK {
 				got++
 			} else {
-				h.now += v.RetryAfter
+				h.now += max(1, v.RetryAfter)
 			}
 		}
 		if got != test.want {

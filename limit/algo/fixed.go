@@ -1,7 +1,7 @@
 package algo
 
 // Fixed counts in windows that lie end to end and are aligned to the Unix
-// epoch: State.At is the instant of the newest spend and State.A the units
+// epoch: State.At is the instant of the newest change and State.A the units
 // spent in its window.
 //
 // It is the cheapest to explain and the loosest: Quota units at the end of a

@@ -103,7 +103,8 @@ func gcraUsed(l Limit, s State, now Ticks) float64 {
 	return float64(missing) + float64(part)/float64(l.Window)
 }
 
-// nothing is the verdict of a quota of 0: wait a window, the rule may have changed.
+// nothing is the verdict of a quota of 0, under which States are left as they
+// are: wait a window, the rule may have changed.
 func nothing(l Limit, cost int64) Verdict {
 	if cost <= 0 {
 		return Verdict{OK: true}

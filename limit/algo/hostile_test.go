@@ -11,11 +11,17 @@ import (
 // store may hold anything.
 func FuzzDecide(f *testing.F) {
 	valid, _ := algo.Log.Decide(algo.Limit{Quota: 5, Window: algo.Minute}, algo.State{}, algo.Day, 3)
+	const least, most = math.MinInt64, math.MaxInt64
 	for i := range algo.All {
-		f.Add(uint8(i), int64(100), int64(algo.Minute), int64(10), int64(algo.Day), int64(2), int64(3), valid.Log, int64(algo.Day), int64(1))
-		f.Add(uint8(i), int64(1), int64(algo.MinWindow), int64(1), int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64), "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", int64(0), int64(math.MinInt64))
-		f.Add(uint8(i), int64(math.MaxInt64), int64(algo.MaxWindow), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", int64(math.MaxInt64), int64(math.MaxInt64))
-		f.Add(uint8(i), int64(1), int64(algo.MaxWindow), int64(1), int64(-1), int64(-1), int64(-1), "\x80\x80\x01\x01\x80", int64(algo.Day), int64(-1))
+		for _, at := range []int64{least, -1, int64(algo.Day), most} {
+			for _, n := range []int64{least, -1, most} {
+				for _, log := range []string{valid.Log, "\x80\x80\x01\x01\x80", valid.Log[:len(valid.Log)-1] + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x01"} {
+					f.Add(uint8(i), int64(100), int64(algo.Minute), int64(10), at, n, n, log, int64(algo.Day), int64(2))
+				}
+				f.Add(uint8(i), int64(most), int64(algo.MaxWindow), int64(most), at, n, n, "", int64(most), int64(most))
+				f.Add(uint8(i), int64(1), int64(algo.MinWindow), int64(1), at, n, n, "", int64(0), int64(least))
+			}
+		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, quota, window, burst, at, a, b int64, log string, now, cost int64) {
 		l := algo.Limit{Quota: quota, Window: algo.Ticks(window), Burst: burst}
@@ -26,9 +32,8 @@ func FuzzDecide(f *testing.F) {
 		if used := h.a.Used(l, h.s, h.now); !(used >= 0 && used < math.Inf(1)) {
 			t.Errorf("%g used", used)
 		}
-		before := h.s
 		for range 2 { // the second time on what the first has kept
-			before = h.s
+			before := h.s
 			v := h.spend(cost)
 			switch {
 			case v.OK != (v.RetryAfter == 0), v.RetryAfter < 0, v.ResetAfter < 0:

@@ -11,12 +11,12 @@ const MaxLogQuota = 4096
 // Log is the exact sliding window log: it keeps the instant of every spend of
 // the last Window and admits a cost while their sum stays within Quota. Every
 // interval of one Window, wherever it begins, admits at most Quota units. A
-// State takes some bytes for each instant that was spent at, so Quota is at
-// most MaxLogQuota.
+// State takes some bytes for each instant that was spent at, and a decision
+// reads them all, so Quota is at most MaxLogQuota.
 //
-// State.At is the newest instant, State.A the units in the log and State.Log
-// the entries, oldest first: each a varint of the ticks since the entry before
-// (the first: since the epoch) and a varint of the units.
+// State.At is the instant of the newest change, State.A the units in the log
+// and State.Log the entries, oldest first: each a varint of the ticks since the
+// entry before (the first: since the epoch) and a varint of the units.
 var Log = &Algorithm{
 	Name:     "log",
 	ID:       'l',
@@ -50,10 +50,10 @@ func logDecide(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 			spends = append(spends, spend{now, cost})
 		}
 		used += cost
-		kept = logState(spends, used)
+		kept = logState(now, spends, used)
 	case cost < 0:
 		spends, used = giveBack(spends, used, -max(cost, -math.MaxInt64))
-		kept = logState(spends, used)
+		kept = logState(now, spends, used)
 	}
 	v.Remaining = max(0, l.Quota-used)
 	if n := len(spends); n > 0 {
@@ -109,7 +109,7 @@ func giveBack(spends []spend, used, units int64) ([]spend, int64) {
 	return spends, used
 }
 
-func logState(spends []spend, used int64) State {
+func logState(now Ticks, spends []spend, used int64) State {
 	if len(spends) == 0 {
 		return State{}
 	}
@@ -120,7 +120,7 @@ func logState(spends []spend, used int64) State {
 		log = binary.AppendUvarint(log, uint64(s.units))
 		before = s.at
 	}
-	return State{At: before, A: used, Log: string(log)}
+	return State{At: now, A: used, Log: string(log)}
 }
 
 // varint reads one varint from the front of log. A log that was cut short or

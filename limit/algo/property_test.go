@@ -22,8 +22,17 @@ func TestVerdictIsWithinBounds(t *testing.T) {
 			t.Fatalf("ok is %t and reset after %v", v.OK, v.ResetAfter)
 		case !v.OK && s != h.s:
 			t.Fatalf("denied, yet the state changed from %+v to %+v", h.s, s)
-		case v.OK && s.At < h.s.At && s != (algo.State{}):
-			t.Fatalf("the state went back in time from %v to %v", h.s.At, s.At)
+		}
+	})
+}
+
+func TestStateNeverGoesBackInTime(t *testing.T) {
+	overAll(t, func(t *rapid.T, h *history) {
+		h.now -= min(h.now, h.drawGap(t))
+		cost := h.drawCost(t) * rapid.SampledFrom([]int64{1, -1}).Draw(t, "sign")
+		before := h.s.At
+		if h.spend(cost); h.s.At < before && h.s != (algo.State{}) {
+			t.Fatalf("the state went back from %v to %v", before, h.s.At)
 		}
 	})
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Sliding is the sliding window counter. Time is cut into frames of one Window,
-// aligned to the Unix epoch; State.At is the instant of the newest spend,
+// aligned to the Unix epoch; State.At is the instant of the newest change,
 // State.B the units spent in its frame and State.A those of the frame before. At a
 // fraction f of the present frame the last Window holds, if the previous frame
 // was even,
@@ -16,7 +16,9 @@ import (
 // and a cost is admitted while used + cost <= Quota. The estimate errs where
 // the previous frame was uneven: units spent at its very end fade as if they
 // had been spread over it, and an interval of one Window may admit up to, but
-// never, 2*Quota. What it costs is two counters.
+// never, 2*Quota. It errs the other way for a key that never lets up: units of
+// a full frame have faded only when the next one ends, which so admits Quota-1,
+// or, if Quota is 1, nothing. What it costs is two counters.
 var Sliding = &Algorithm{
 	Name: "sliding",
 	ID:   's',
