@@ -35,12 +35,38 @@ type Limit struct {
 }
 
 // State is all that is kept for one key. The zero State is a key never seen.
-// What the fields mean is the algorithm's own affair; States compare with ==.
+// What the fields mean is the algorithm's own affair. States are equal if
+// Equal says so; == may tell apart two that are, but never the other way round.
+//
+// It is four words, so that it travels in registers.
 type State struct {
 	At   Ticks
 	A, B int64
-	// Log holds the sliding log's entries. Every other algorithm leaves it empty.
-	Log string
+	// Log points to the sliding log's entries, which never change. It is nil
+	// for every other algorithm.
+	Log *string
+}
+
+// Equal reports whether s and o say the same.
+func (s State) Equal(o State) bool {
+	return s.At == o.At && s.A == o.A && s.B == o.B && s.Entries() == o.Entries()
+}
+
+// Entries returns what Log points to, or "".
+func (s State) Entries() string {
+	if s.Log == nil {
+		return ""
+	}
+	return *s.Log
+}
+
+// WithEntries returns s with a Log of entries; nil if there are none.
+func (s State) WithEntries(entries string) State {
+	s.Log = nil
+	if entries != "" {
+		s.Log = &entries
+	}
+	return s
 }
 
 // Verdict is what an algorithm says about one spend.

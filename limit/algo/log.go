@@ -65,9 +65,9 @@ func logDecide(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 // live returns the spends that still count at now, and their sum. A spend
 // counts for one Window: at its instant plus Window it no longer does.
 func live(l Limit, s State, now Ticks) (spends []spend, used int64) {
-	spends = make([]spend, 0, len(s.Log)/3+1)
+	spends = make([]spend, 0, len(s.Entries())/3+1)
 	var at Ticks
-	for log := s.Log; log != ""; {
+	for log := s.Entries(); log != ""; {
 		var gap, units uint64
 		gap, log = varint(log)
 		units, log = varint(log)
@@ -120,7 +120,7 @@ func logState(now Ticks, spends []spend, used int64) State {
 		log = binary.AppendUvarint(log, uint64(s.units))
 		before = s.at
 	}
-	return State{At: now, A: used, Log: string(log)}
+	return State{At: now, A: used}.WithEntries(string(log))
 }
 
 // varint reads one varint from the front of log. A log that was cut short or

@@ -183,7 +183,7 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx, now algo.Ticks, keys []str
 		case expires <= now:
 			c.State = algo.State{}
 		default:
-			c.State.Log = string(log)
+			c.State = c.State.WithEntries(string(log))
 		}
 	}
 	return cells, nil
@@ -200,7 +200,7 @@ func (s *Store) save(ctx context.Context, tx *sql.Tx, now algo.Ticks, cells []li
 			_, err = drop.ExecContext(ctx, []byte(c.Key))
 		default:
 			expires := now + min(c.TTL, 1<<63-1-now)
-			_, err = put.ExecContext(ctx, []byte(c.Key), c.State.At, c.State.A, c.State.B, []byte(c.State.Log), expires)
+			_, err = put.ExecContext(ctx, []byte(c.Key), c.State.At, c.State.A, c.State.B, []byte(c.State.Entries()), expires)
 		}
 		if err != nil {
 			return false, err
@@ -304,7 +304,7 @@ func (s *Store) page(ctx context.Context, from, prefix string) (page []row, err 
 		if err := rows.Scan(&key, &r.state.At, &r.state.A, &r.state.B, &log, &r.expires); err != nil {
 			return nil, err
 		}
-		r.key, r.state.Log = string(key), string(log)
+		r.key, r.state = string(key), r.state.WithEntries(string(log))
 		page = append(page, r)
 	}
 	return page, rows.Err()

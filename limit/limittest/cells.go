@@ -1,0 +1,137 @@
+package limittest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/limit/algo"
+)
+
+func absent(t *testing.T, h Harness) {
+	s := h.open(t)
+	err := s.Update(timeout(t), []string{"b", "a"}, func(now algo.Ticks, cells []limit.Cell) error {
+		if now <= 0 {
+			t.Errorf("the store's clock reads %d, want ticks since the epoch", now)
+		}
+		if len(cells) != 2 || cells[0].Key != "b" || cells[1].Key != "a" {
+			t.Errorf("cells %+v, want b and a, in the order of the keys", cells)
+		}
+		for _, c := range cells {
+			if !c.State.Equal(algo.State{}) || c.Dirty {
+				t.Errorf("an unknown key has the cell %+v, want the zero State, not dirty", c)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(timeout(t), "a", "never seen"); err != nil {
+		t.Errorf("delete of keys that are not there: %v", err)
+	}
+	if err := s.Ping(timeout(t)); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+}
+
+func roundTrip(t *testing.T, h Harness) {
+	clients := h.clients(t)
+	for i, want := range extremes {
+		key := fmt.Sprint("key ", i)
+		put(t, clients[0], want, algo.Day, key)
+		for _, s := range clients {
+			if got, _ := look(t, s, key); !got.Equal(want) {
+				t.Errorf("put %s, got %s", brief(want), brief(got))
+			}
+		}
+	}
+	last := extremes[len(extremes)-1]
+	for _, next := range extremes {
+		put(t, clients[0], last, algo.Day, "overwritten")
+		put(t, clients[1], next, algo.Day, "overwritten")
+		if got, _ := look(t, clients[0], "overwritten"); !got.Equal(next) {
+			t.Errorf("put %s over %s, got %s", brief(next), brief(last), brief(got))
+		}
+	}
+}
+
+func brief(s algo.State) string {
+	return fmt.Sprintf("{At:%d A:%d B:%d Log:%d bytes}", s.At, s.A, s.B, len(s.Entries()))
+}
+
+func failingFn(t *testing.T, h Harness) {
+	s := h.open(t)
+	put(t, s, algo.State{A: 1}, algo.Day, "known")
+	mine := errors.New("mine")
+	err := s.Update(timeout(t), []string{"known", "unknown"}, func(_ algo.Ticks, cells []limit.Cell) error {
+		for i := range cells {
+			cells[i].State.A, cells[i].TTL, cells[i].Dirty = 7, algo.Day, true
+		}
+		return mine
+	})
+	if err != mine {
+		t.Errorf("update returns %v (%T), want fn's own error as it is", err, err)
+	}
+	for key, want := range map[string]int64{"known": 1, "unknown": 0} {
+		if got, _ := look(t, s, key); got.A != want {
+			t.Errorf("%s: A is %d after an error of fn, want %d as before", key, got.A, want)
+		}
+	}
+}
+
+func allOrNothing(t *testing.T, h Harness) {
+	t.Run("only dirty cells are kept", func(t *testing.T) {
+		s := h.open(t)
+		update(t, s, func(cells []limit.Cell) {
+			count(cells)
+			cells[0].Dirty = false
+		}, "clean", "dirty")
+		clean, _ := look(t, s, "clean")
+		dirty, _ := look(t, s, "dirty")
+		if clean.A != 0 || dirty.A != 1 {
+			t.Errorf("clean is %d and dirty is %d, want 0 and 1", clean.A, dirty.A)
+		}
+	})
+	t.Run("nobody sees a part", func(t *testing.T) {
+		clients, keys := h.clients(t), []string{"a", "b", "c", "d"}
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				for range 25 {
+					together(t, clients[g%2], keys)
+				}
+			})
+		}
+		wg.Wait()
+		for _, key := range keys {
+			if got, _ := look(t, clients[0], key); got.A != 100 {
+				t.Errorf("%s counts %d updates, want 100", key, got.A)
+			}
+		}
+	})
+}
+
+// together counts all of keys up by one and checks that they were equal. Only
+// the last run of fn counts: an optimistic store may show a torn view to one
+// that it then throws away.
+func together(t *testing.T, s limit.Store, keys []string) {
+	var before []int64
+	err := s.Update(timeout(t), keys, func(_ algo.Ticks, cells []limit.Cell) error {
+		before = before[:0]
+		for i := range cells {
+			before = append(before, cells[i].State.A)
+			cells[i].TTL, cells[i].Dirty = algo.Day, true
+		}
+		count(cells)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	} else if slices.Min(before) != slices.Max(before) {
+		t.Errorf("an update saw the counts %v, want all equal", before)
+	}
+}

@@ -1,0 +1,205 @@
+package limittest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/limit/algo"
+	"github.com/stint-dev/stint/limit/limittest"
+)
+
+// fault is a mistake that a store may make. It is found by one property.
+type fault struct {
+	name, property string
+	update         func(next updater) updater
+	denies         bool // says that nothing was sent, when it was
+	leaks          bool // leaves a goroutine behind
+}
+
+var faults = []fault{
+	{name: "sorts the cells", property: "an absent key is the zero State", update: sorted},
+	{name: "counts in floating point", property: "States come back as they were", update: before(func(c *limit.Cell) { c.State.A = int64(float64(c.State.A) * 0.999) })},
+	{name: "cuts logs at NUL", property: "States come back as they were", update: before(cutLog)},
+	{name: "folds case", property: "keys are compared byte by byte", update: renamed(strings.ToLower)},
+	{name: "trims blanks", property: "keys are compared byte by byte", update: renamed(func(k string) string { return strings.TrimRight(k, " ") + "." })},
+	{name: "repairs Unicode", property: "keys are compared byte by byte", update: renamed(func(k string) string { return strings.ToValidUTF8(k, "\ufffd") })},
+	{name: "commits after an error", property: "an error of fn keeps nothing", update: careless},
+	{name: "wraps fn's error", property: "an error of fn keeps nothing", update: wrapping},
+	{name: "commits clean cells", property: "several keys change together or not at all", update: before(func(c *limit.Cell) { c.TTL, c.Dirty = algo.Day, true })},
+	{name: "updates key by key", property: "several keys change together or not at all", update: oneByOne},
+	{name: "loses updates", property: "a quota is spent exactly once", update: unlocked},
+	{name: "loses updates", property: "takes of one key are linearizable", update: unlocked},
+	{name: "reads the clock early", property: "time never goes back for a key", update: early},
+	{name: "halves TTLs", property: "a State lives as long as its TTL", update: before(func(c *limit.Cell) { c.TTL /= 2 })},
+	{name: "keeps for ever", property: "a State lives as long as its TTL", update: before(func(c *limit.Cell) { c.TTL = algo.Year })},
+	{name: "does not look at the context", property: "a context ends a call with at most one effect", update: deaf},
+	{name: "tells the time in seconds", property: "decision scripts", update: coarse},
+	{name: "denies what it has sent", property: "a lost connection is told truthfully", denies: true},
+	{name: "leaks a goroutine", property: "a closed store says so and leaves nothing running", leaks: true},
+}
+
+const faultNumber = "STINT_TEST_FAULT"
+
+// TestFaultyStore fails, as it should. TestRunFindsFaults runs it.
+func TestFaultyStore(t *testing.T) {
+	var number int
+	if _, err := fmt.Sscan(os.Getenv(faultNumber), &number); err != nil {
+		t.Skip("runs only when " + faultNumber + " is set")
+	}
+	limittest.Run(t, (&server{fault: faults[number]}).harness())
+}
+
+func TestRunFindsFaults(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), self, "-test.run", "^TestFaultyStore$/^"+strings.ReplaceAll(f.property, " ", "_")+"$")
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", faultNumber, number))
+			out, err := cmd.CombinedOutput()
+			want := "--- FAIL: TestFaultyStore/" + strings.ReplaceAll(f.property, " ", "_")
+			if err == nil || !strings.Contains(string(out), want) {
+				t.Errorf("a store that %s passes; want a line with %q. Its output:\n%s", f.name, want, out)
+			}
+		})
+	}
+}
+
+// before calls spoil for every cell that is about to be committed.
+func before(spoil func(*limit.Cell)) func(updater) updater {
+	return func(next updater) updater {
+		return func(ctx context.Context, keys []string, fn change) error {
+			return next(ctx, keys, func(now algo.Ticks, cells []limit.Cell) error {
+				if err := fn(now, cells); err != nil {
+					return err
+				}
+				for i := range cells {
+					spoil(&cells[i])
+				}
+				return nil
+			})
+		}
+	}
+}
+
+func cutLog(c *limit.Cell) {
+	entries, _, _ := strings.Cut(c.State.Entries(), "\x00")
+	c.State = c.State.WithEntries(entries)
+}
+
+func renamed(rename func(key string) string) func(updater) updater {
+	return func(next updater) updater {
+		return func(ctx context.Context, keys []string, fn change) error {
+			others := make([]string, len(keys))
+			for i, k := range keys {
+				others[i] = k
+				if k != "" {
+					others[i] = rename(k)
+				}
+			}
+			return next(ctx, others, fn)
+		}
+	}
+}
+
+func sorted(next updater) updater {
+	return func(ctx context.Context, keys []string, fn change) error {
+		return next(ctx, slices.Sorted(slices.Values(keys)), fn)
+	}
+}
+
+func careless(next updater) updater {
+	return func(ctx context.Context, keys []string, fn change) error {
+		var failure error
+		err := next(ctx, keys, func(now algo.Ticks, cells []limit.Cell) error {
+			failure = fn(now, cells)
+			return nil
+		})
+		if failure != nil {
+			return failure
+		}
+		return err
+	}
+}
+
+func wrapping(next updater) updater {
+	return func(ctx context.Context, keys []string, fn change) error {
+		if err := next(ctx, keys, fn); err != nil {
+			return &limit.StoreError{Store: "remote", Op: "update", Err: err}
+		}
+		return nil
+	}
+}
+
+func oneByOne(next updater) updater {
+	return func(ctx context.Context, keys []string, fn change) error {
+		if len(keys) < 2 {
+			return next(ctx, keys, fn)
+		}
+		for _, k := range keys {
+			if err := next(ctx, []string{k}, fn); err != nil {
+				return err
+			}
+			runtime.Gosched()
+		}
+		return nil
+	}
+}
+
+// unlocked reads, decides and only then writes.
+func unlocked(next updater) updater {
+	return func(ctx context.Context, keys []string, fn change) error {
+		var decided []limit.Cell
+		err := next(ctx, keys, func(now algo.Ticks, cells []limit.Cell) error {
+			decided = slices.Clone(cells)
+			return fn(now, decided)
+		})
+		if err != nil {
+			return err
+		}
+		runtime.Gosched()
+		return next(ctx, keys, func(_ algo.Ticks, cells []limit.Cell) error {
+			copy(cells, decided)
+			return nil
+		})
+	}
+}
+
+func early(next updater) updater {
+	return func(ctx context.Context, keys []string, fn change) error {
+		var early algo.Ticks
+		err := next(ctx, keys, func(now algo.Ticks, _ []limit.Cell) error {
+			early = now
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		runtime.Gosched()
+		return next(ctx, keys, func(_ algo.Ticks, cells []limit.Cell) error { return fn(early, cells) })
+	}
+}
+
+func deaf(next updater) updater {
+	return func(ctx context.Context, keys []string, fn change) error {
+		return next(context.WithoutCancel(ctx), keys, fn)
+	}
+}
+
+func coarse(next updater) updater {
+	return func(ctx context.Context, keys []string, fn change) error {
+		return next(ctx, keys, func(now algo.Ticks, cells []limit.Cell) error {
+			return fn(now-now%algo.Second, cells)
+		})
+	}
+}
