@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ that the rules file names is not touched.
 }
 
 func (c replayCommand) Run(ctx context.Context, std streams) error {
-	cfg, problems := config.Load(c.Config)
+	cfg, problems := config.Load(c.Config, nil)
 	if cfg == nil {
 		return server.ConfigError(problems)
 	}
@@ -40,7 +41,7 @@ func (c replayCommand) Run(ctx context.Context, std streams) error {
 		fmt.Fprintln(std.err, p.Error())
 	}
 	bar := replay.NewProgressBar(std.err)
-	report, err := replay.Run(ctx, replay.Options{
+	report, failure := replay.Run(ctx, replay.Options{
 		Spec:       cfg.File.Spec,
 		Logs:       c.Logs,
 		Stdin:      std.in,
@@ -52,7 +53,7 @@ func (c replayCommand) Run(ctx context.Context, std streams) error {
 	})
 	bar.Clear()
 	if report == nil {
-		return err
+		return failure
 	}
 	write := report.WriteTable
 	if c.Format == "json" {
@@ -61,7 +62,10 @@ func (c replayCommand) Run(ctx context.Context, std streams) error {
 	if err := write(std.out); err != nil {
 		return err
 	}
-	return err
+	if ctx.Err() != nil {
+		return errors.New("replay: interrupted; the report is about the lines read until then")
+	}
+	return failure
 }
 
 // share is a part of 1, written as such or in percent.

@@ -144,7 +144,11 @@ func (s Step) run(who Subject) (problem string) {
 	if err != nil {
 		return "error: " + err.Error()
 	}
-	return s.Want.differs(d)
+	grain := time.Duration(1)
+	if c, ok := who.(Coarse); ok {
+		grain = c.Grain()
+	}
+	return s.Want.differs(d, grain)
 }
 
 func (s Step) gauge(who Subject) string {
@@ -158,21 +162,28 @@ func (s Step) gauge(who Subject) string {
 	return ""
 }
 
-// differs returns what in d is not as w wants it.
-func (w Want) differs(d limit.Decision) (problem string) {
+// differs returns what in d is not as w wants it, spans rounded up to grain.
+func (w Want) differs(d limit.Decision, grain time.Duration) (problem string) {
 	if w.Allowed != nil && d.Allowed != *w.Allowed {
 		return fmt.Sprintf("got %+v, want %s", d, word(*w.Allowed))
 	}
 	if w.Remaining != nil && d.Remaining != *w.Remaining {
 		problem += fmt.Sprintf("got remaining=%d, want %d; ", d.Remaining, *w.Remaining)
 	}
-	if w.Retry != nil && d.RetryAfter != *w.Retry {
+	if w.Retry != nil && d.RetryAfter != roundUp(*w.Retry, grain) {
 		problem += fmt.Sprintf("got retry=%v, want %v; ", d.RetryAfter, *w.Retry)
 	}
-	if w.Reset != nil && d.ResetAfter != *w.Reset {
+	if w.Reset != nil && d.ResetAfter != roundUp(*w.Reset, grain) {
 		problem += fmt.Sprintf("got reset=%v, want %v; ", d.ResetAfter, *w.Reset)
 	}
 	return problem
+}
+
+func roundUp(d, grain time.Duration) time.Duration {
+	if rest := d % grain; rest > 0 {
+		d += grain - rest
+	}
+	return d
 }
 
 func word(allowed bool) string {

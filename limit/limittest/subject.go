@@ -27,6 +27,12 @@ type Gauge interface {
 	Used(p *limit.Policy, key string) float64
 }
 
+// Coarse is a Subject that tells spans rounded up to a multiple of Grain, as a
+// protocol may.
+type Coarse interface {
+	Grain() time.Duration
+}
+
 // Pure returns a Subject that is the algorithms alone, over a map. It is a Gauge.
 func Pure() Subject { return &cellSubject{cells: mapCells{}} }
 

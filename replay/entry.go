@@ -1,0 +1,105 @@
+package replay
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/stint-dev/stint/limit/algo"
+)
+
+// entry is what one line of a log says. Its strings are parts of the line. It
+// is a rules.Request.
+type entry struct {
+	at         algo.Ticks
+	method     string
+	host       string
+	path       string
+	ip         string
+	user       string
+	userAgent  string
+	referer    string
+	attributes []attribute
+	ipv6Prefix int
+}
+
+type attribute struct{ name, value string }
+
+// reset makes e ready for the next line, and keeps its room.
+func (e *entry) reset() {
+	*e = entry{attributes: e.attributes[:0], ipv6Prefix: e.ipv6Prefix}
+}
+
+func (e *entry) Method() string { return e.method }
+func (e *entry) Host() string   { return e.host }
+func (e *entry) Path() string   { return e.path }
+
+// Header knows the two headers that access logs have.
+func (e *entry) Header(name string) string {
+	switch {
+	case strings.EqualFold(name, "User-Agent"):
+		return e.userAgent
+	case strings.EqualFold(name, "Referer"):
+		return e.referer
+	}
+	return ""
+}
+
+func (e *entry) Attribute(name string) (string, bool) {
+	for _, a := range e.attributes {
+		if a.name == name {
+			return a.value, true
+		}
+	}
+	switch name {
+	case "ip":
+		return formatIP(e.ip, e.ipv6Prefix), e.ip != ""
+	case "user":
+		return e.user, e.user != ""
+	}
+	return "", false
+}
+
+// formatIP writes an address as the attribute ip of a live request: an IPv4
+// address, or the network that an IPv6 address belongs to. A port is dropped.
+// What is no address, such as the name of a host, stays as it is.
+func formatIP(text string, ipv6Prefix int) string {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		withPort, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return text
+		}
+		addr = withPort.Addr()
+		text = ""
+	}
+	if addr.Is4() && text != "" {
+		return text
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() || ipv6Prefix == 128 {
+		return addr.String()
+	}
+	network, err := addr.Prefix(ipv6Prefix)
+	if err != nil {
+		return text
+	}
+	return network.String()
+}
+
+// setTarget sets path, and host if the target names one, from the target of a
+// request: /path?query, or a whole URL as it is sent to a proxy.
+func (e *entry) setTarget(target string) {
+	if !strings.HasPrefix(target, "/") {
+		if scheme, rest, ok := strings.Cut(target, "://"); ok && !strings.ContainsAny(scheme, "/?#") {
+			slash := strings.IndexAny(rest, "/?#")
+			if slash < 0 {
+				slash = len(rest)
+			}
+			e.host, target = rest[:slash], rest[slash:]
+		}
+	}
+	if end := strings.IndexAny(target, "?#"); end >= 0 {
+		target = target[:end]
+	}
+	e.path = target
+}
