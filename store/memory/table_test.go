@@ -81,8 +81,14 @@ func equal(t *rapid.T, table *table, model map[string]algo.Ticks, find func(stri
 	if used != table.n {
 		t.Fatalf("%d slots are in use for %d entries", used, table.n)
 	}
-	if room := len(table.chunks) * chunkLen; room-table.n >= 2*chunkLen {
+	room := len(table.chunks) * chunkLen
+	if room-table.n >= 2*chunkLen {
 		t.Fatalf("%d entries have room for %d", table.n, room)
+	}
+	for i := table.n; i < room; i++ {
+		if e := table.entry(i); *e != (entry{}) {
+			t.Fatalf("entry %d, which is free, still holds %q", i, e.key)
+		}
 	}
 	if n := len(table.index); 5*table.n > 4*n || n > minIndex && 4*table.n < n {
 		t.Fatalf("%d entries have an index of %d slots", table.n, n)
