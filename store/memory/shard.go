@@ -42,19 +42,19 @@ func (s *shard) read(i int, now algo.Ticks) algo.State {
 	return algo.State{}
 }
 
-// write keeps state for k, whose entry is i or, if i is -1, a new one.
-func (s *shard) write(i int, h uint64, k *storeKey, state algo.State, now, ttl algo.Ticks) {
+// write keeps state for key, whose entry is i or, if i is -1, a new one.
+func (s *shard) write(i int, h uint64, key []byte, state algo.State, now, ttl algo.Ticks) {
 	switch {
 	case ttl > 0 && state != algo.State{}:
-		e := s.place(i, h, k, now)
+		e := s.place(i, h, key, now)
 		e.state, e.expires = state, until(now, ttl)
 	case i >= 0:
 		s.remove(i)
 	}
 }
 
-// place returns entry i or, if i is -1, a new one for k.
-func (s *shard) place(i int, h uint64, k *storeKey, now algo.Ticks) *entry {
+// place returns entry i or, if i is -1, a new one for key.
+func (s *shard) place(i int, h uint64, key []byte, now algo.Ticks) *entry {
 	if i >= 0 {
 		return s.entry(i)
 	}
@@ -62,7 +62,7 @@ func (s *shard) place(i int, h uint64, k *storeKey, now algo.Ticks) *entry {
 	if s.n >= s.most {
 		s.forget(now)
 	}
-	return s.insert(h, k.join())
+	return s.insert(h, string(key))
 }
 
 // sweep drops what has expired among the next few entries.

@@ -6,7 +6,7 @@ import "github.com/stint-dev/stint/limit/algo"
 // costs one line of the index, one of entries and its bytes.
 type entry struct {
 	hash    uint64
-	key     string // joined
+	key     string
 	state   algo.State
 	expires algo.Ticks
 }
@@ -55,8 +55,8 @@ func (t *table) after(slot int) int {
 	return 0
 }
 
-// find returns the number of k's entry, or -1.
-func (t *table) find(h uint64, k *storeKey) int {
+// find returns the number of key's entry, or -1.
+func (t *table) find(h uint64, key []byte) int {
 	tag := uint32(h) << tagShift
 	for slot := t.home(h); ; slot = t.after(slot) {
 		v := t.index[slot]
@@ -67,14 +67,14 @@ func (t *table) find(h uint64, k *storeKey) int {
 			continue
 		}
 		i := int(v&numberMask) - 1
-		if e := t.entry(i); e.hash == h && k.is(e.key) {
+		if e := t.entry(i); e.hash == h && e.key == string(key) {
 			return i
 		}
 	}
 }
 
 // insert adds an entry for a key that is not there.
-func (t *table) insert(h uint64, joined string) *entry {
+func (t *table) insert(h uint64, key string) *entry {
 	if 5*(t.n+1) > 4*len(t.index) {
 		t.reindex(len(t.index) * 3 / 2)
 	}
@@ -84,7 +84,7 @@ func (t *table) insert(h uint64, joined string) *entry {
 	i := t.n
 	t.n++
 	e := t.entry(i)
-	e.hash, e.key = h, joined
+	e.hash, e.key = h, key
 	t.point(h, i)
 	return e
 }

@@ -20,8 +20,7 @@ func TestTableIsAMap(t *testing.T) {
 		table, model := newTable(), map[string]algo.Ticks{}
 		hash := func(name string) uint64 { return maphash.String(seed, name) & mask }
 		find := func(name string) int {
-			k := split(name)
-			return table.find(hash(name), &k)
+			return table.find(hash(name), []byte(name))
 		}
 		insert := func(name string, expires algo.Ticks) {
 			if i := find(name); i >= 0 {

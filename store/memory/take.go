@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"hash/maphash"
 
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
@@ -10,30 +11,26 @@ import (
 // Take decides one spend: see [limit.Taker]. p must have passed its Check. It
 // never waits for anything but a shard's lock and does not look at ctx.
 func (s *Store) Take(_ context.Context, p *limit.Policy, key string, cost int64) (algo.Verdict, error) {
-	a := p.Algorithm
-	if a == nil {
-		a = algo.GCRA
-	}
-	var k storeKey // its fields set one by one: a literal would be built elsewhere and copied
-	k.algorithm, k.policy, k.rest = a.ID, p.Name, key
-	if k.len() > limit.MaxKeyLen || len(p.Name) > limit.MaxNameLen {
+	// Joined on the stack: only a key that is new gets memory of its own.
+	var space [128]byte
+	joined := limit.AppendStoreKey(space[:0], p, key)
+	if len(joined) > limit.MaxKeyLen || len(p.Name) > limit.MaxNameLen {
 		return algo.Verdict{}, fault("take", limit.ErrKeyLen)
 	}
 	if s.closed.Load() {
 		return algo.Verdict{}, fault("take", limit.ErrClosed)
 	}
-	l := p.Limit()
-	h := k.hash(s.seed)
+	h := maphash.Bytes(s.seed, joined)
 	sh := s.shard(h)
 
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
-	i := sh.find(h, &k)
+	i := sh.find(h, joined)
 	before := sh.read(i, now)
-	after, v := a.Decide(l, before, now, cost)
+	after, v := p.Decide(before, now, cost)
 	if after != before {
-		sh.write(i, h, &k, after, now, v.ResetAfter)
+		sh.write(i, h, joined, after, now, v.ResetAfter)
 	}
 	return v, nil
 }

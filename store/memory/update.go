@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
 
 	"github.com/stint-dev/stint/limit"
@@ -10,14 +11,9 @@ import (
 
 // update is what one Update works on. The store keeps them for the next ones.
 type update struct {
-	keys   []hashed
-	shards []int // to lock, ascending
+	hashes []uint64 // of the cells' keys
+	shards []int    // to lock, ascending
 	cells  []limit.Cell
-}
-
-type hashed struct {
-	storeKey
-	sum uint64
 }
 
 // Update runs fn once, with the shards of keys locked: see [limit.Store]. fn
@@ -39,12 +35,11 @@ func (s *Store) Update(ctx context.Context, keys []string, fn func(now algo.Tick
 
 // begin sets u up for keys.
 func (u *update) begin(s *Store, keys []string) {
-	for _, joined := range keys {
-		k := split(joined)
-		h := k.hash(s.seed)
-		u.keys = append(u.keys, hashed{k, h})
+	for _, key := range keys {
+		h := maphash.String(s.seed, key)
+		u.hashes = append(u.hashes, h)
 		u.shards = append(u.shards, s.shardIndex(h))
-		u.cells = append(u.cells, limit.Cell{Key: joined})
+		u.cells = append(u.cells, limit.Cell{Key: key})
 	}
 	slices.Sort(u.shards)
 	u.shards = slices.Compact(u.shards)
@@ -52,9 +47,8 @@ func (u *update) begin(s *Store, keys []string) {
 
 // end lets go of the strings and makes u ready for the next Update.
 func (u *update) end() {
-	clear(u.keys)
 	clear(u.cells)
-	u.keys, u.shards, u.cells = u.keys[:0], u.shards[:0], u.cells[:0]
+	u.hashes, u.shards, u.cells = u.hashes[:0], u.shards[:0], u.cells[:0]
 }
 
 func (s *Store) commit(u *update, fn func(now algo.Ticks, cells []limit.Cell) error) error {
@@ -68,23 +62,20 @@ func (s *Store) commit(u *update, fn func(now algo.Ticks, cells []limit.Cell) er
 		}
 	}()
 	now := s.now()
-	for i := range u.keys {
-		k := &u.keys[i]
-		sh := s.shard(k.sum)
-		u.cells[i].State = sh.read(sh.find(k.sum, &k.storeKey), now)
+	for i, h := range u.hashes {
+		c, sh := &u.cells[i], s.shard(h)
+		c.State = sh.read(sh.find(h, []byte(c.Key)), now)
 	}
 	if err := fn(now, u.cells); err != nil {
 		return err
 	}
-	for i := range u.keys {
-		c := &u.cells[i]
-		if !c.Dirty {
-			continue
+	for i, h := range u.hashes {
+		c, sh := &u.cells[i], s.shard(h)
+		if c.Dirty {
+			// Found anew: an earlier write may have moved it.
+			key := []byte(c.Key)
+			sh.write(sh.find(h, key), h, key, c.State, now, c.TTL)
 		}
-		k := &u.keys[i]
-		sh := s.shard(k.sum)
-		// Found anew: an earlier write may have moved it.
-		sh.write(sh.find(k.sum, &k.storeKey), k.sum, &k.storeKey, c.State, now, c.TTL)
 	}
 	return nil
 }
