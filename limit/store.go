@@ -33,7 +33,8 @@ type Store interface {
 	//
 	// now is the store's own clock, never the caller's, and is read after
 	// whatever lock protects the cells is held. fn must be pure: it may run
-	// more than once, and only its last run counts. If fn returns an error,
+	// more than once, and only its last run counts. It must not call the store,
+	// and the cells are valid only while it runs. If fn returns an error,
 	// nothing is kept and Update returns that error as it is.
 	Update(ctx context.Context, keys []string, fn func(now algo.Ticks, cells []Cell) error) error
 	// Delete forgets keys. A key that is not there is no error.
