@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,9 @@ func (c *combiner) fly() {
 			return
 		}
 		c.update(batch)
+		// Those who have just been served run first: if they ask again, they
+		// come along, and an update that would have carried one carries many.
+		runtime.Gosched()
 	}
 }
 

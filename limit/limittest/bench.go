@@ -33,9 +33,9 @@ func Bench(b *testing.B, h Harness) {
 			})
 		})
 	}
-	b.Run("keys at once=16", func(b *testing.B) {
+	b.Run("keys at once=100", func(b *testing.B) {
 		s := h.open(b)
-		keys := make([]string, 16)
+		keys := make([]string, 100)
 		for i := range keys {
 			keys[i] = fmt.Sprint("user ", i)
 		}

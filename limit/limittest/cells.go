@@ -96,6 +96,22 @@ func allOrNothing(t *testing.T, h Harness) {
 			t.Errorf("clean is %d and dirty is %d, want 0 and 1", clean.A, dirty.A)
 		}
 	})
+	t.Run("a thousand keys at once", func(t *testing.T) {
+		s, keys := h.open(t), make([]string, 1000)
+		for i := range keys {
+			keys[i] = fmt.Sprint("key ", i*7919%len(keys))
+		}
+		for want := range int64(2) {
+			update(t, s, func(cells []limit.Cell) {
+				for i, c := range cells {
+					if c.Key != keys[i] || c.State.A != want {
+						t.Errorf("cell %d is %q and counts %d, want %q and %d", i, c.Key, c.State.A, keys[i], want)
+					}
+				}
+				count(cells)
+			}, keys...)
+		}
+	})
 	t.Run("nobody sees a part", func(t *testing.T) {
 		clients, keys := h.clients(t), []string{"a", "b", "c", "d"}
 		var wg sync.WaitGroup

@@ -3,6 +3,7 @@ package limittest_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"runtime"
@@ -19,6 +20,7 @@ import (
 type fault struct {
 	name, property string
 	update         func(next updater) updater
+	wrap           func(*client) limit.Store
 	denies         bool // says that nothing was sent, when it was
 	leaks          bool // leaves a goroutine behind
 }
@@ -40,9 +42,12 @@ var faults = []fault{
 	{name: "halves TTLs", property: "a State lives as long as its TTL", update: before(func(c *limit.Cell) { c.TTL /= 2 })},
 	{name: "keeps for ever", property: "a State lives as long as its TTL", update: before(func(c *limit.Cell) { c.TTL = algo.Year })},
 	{name: "does not look at the context", property: "a context ends a call with at most one effect", update: deaf},
+	{name: "rounds waits to milliseconds", property: "a Taker decides like the algorithm", wrap: func(c *client) limit.Store { return rounding{c} }},
 	{name: "tells the time in seconds", property: "decision scripts", update: coarse},
+	{name: "forgets with its client", property: "States survive their client", wrap: func(c *client) limit.Store { return forgetful{c} }},
 	{name: "denies what it has sent", property: "a lost connection is told truthfully", denies: true},
 	{name: "leaks a goroutine", property: "a closed store says so and leaves nothing running", leaks: true},
+	{name: "lists keys twice", property: "a Lister yields each live key once", wrap: func(c *client) limit.Store { return stuttering{c} }},
 }
 
 const faultNumber = "STINT_TEST_FAULT"
@@ -64,7 +69,7 @@ func TestRunFindsFaults(t *testing.T) {
 	for number, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), self, "-test.run", "^TestFaultyStore$/^"+strings.ReplaceAll(f.property, " ", "_")+"$")
+			cmd := exec.CommandContext(t.Context(), self, "-rapid.nofailfile", "-test.run", "^TestFaultyStore$/^"+strings.ReplaceAll(f.property, " ", "_")+"$")
 			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", faultNumber, number))
 			out, err := cmd.CombinedOutput()
 			want := "--- FAIL: TestFaultyStore/" + strings.ReplaceAll(f.property, " ", "_")
@@ -201,5 +206,32 @@ func coarse(next updater) updater {
 		return next(ctx, keys, func(now algo.Ticks, cells []limit.Cell) error {
 			return fn(now-now%algo.Second, cells)
 		})
+	}
+}
+
+type rounding struct{ *client }
+
+func (r rounding) Take(ctx context.Context, p *limit.Policy, key string, cost int64) (algo.Verdict, error) {
+	v, err := r.server.states.Take(ctx, p, key, cost)
+	v.RetryAfter = (v.RetryAfter + algo.Millisecond - 1) / algo.Millisecond * algo.Millisecond
+	return v, err
+}
+
+type forgetful struct{ *client }
+
+func (f forgetful) Close() error {
+	f.server.start()
+	return f.client.Close()
+}
+
+type stuttering struct{ *client }
+
+func (s stuttering) List(ctx context.Context, prefix string) iter.Seq2[limit.Cell, error] {
+	return func(yield func(limit.Cell, error) bool) {
+		for c, err := range s.server.states.List(ctx, prefix) {
+			if !yield(c, err) || !yield(c, err) {
+				return
+			}
+		}
 	}
 }

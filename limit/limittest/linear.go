@@ -1,7 +1,6 @@
 package limittest
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
 )
 
@@ -52,7 +50,7 @@ func linearizability(t *testing.T, h Harness) {
 			for i := range 20 {
 				cost := []int64{1, 3, -2, 2, 0, -1, 5}[(g+i)%7]
 				call := time.Since(began)
-				v, err := linearTake(ctx, clients[g%2], p, cost, i)
+				v, err := spendEitherWay(ctx, clients[g%2], p, cost, i)
 				back := time.Since(began)
 				if err != nil {
 					t.Error(err)
@@ -71,12 +69,4 @@ func linearizability(t *testing.T, h Harness) {
 			t.Logf("caller %d from %v to %v: %s", op.ClientId, time.Duration(op.Call), time.Duration(op.Return), counter.DescribeOperation(op.Input, op.Output))
 		}
 	}
-}
-
-// linearTake goes through the store's fast path every other time, if it has one.
-func linearTake(ctx context.Context, s limit.Store, p *limit.Policy, cost int64, i int) (algo.Verdict, error) {
-	if fast, ok := s.(limit.Taker); ok && i%2 == 0 {
-		return fast.Take(ctx, p, "shared", cost)
-	}
-	return spend(ctx, s, p, "shared", cost)
 }

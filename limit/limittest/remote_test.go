@@ -27,7 +27,7 @@ func (s *server) harness() limittest.Harness {
 	s.now.Store(time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC).UnixMicro())
 	return limittest.Harness{
 		Open: func(t testing.TB) limit.Store {
-			s.states = memory.New(&memory.Options{Now: func() algo.Ticks { return algo.Ticks(s.now.Load()) }})
+			s.start()
 			return s.connect(t)
 		},
 		Reopen:  s.connect,
@@ -39,11 +39,18 @@ func (s *server) harness() limittest.Harness {
 	}
 }
 
+func (s *server) start() {
+	s.states = memory.New(&memory.Options{Now: func() algo.Ticks { return algo.Ticks(s.now.Load()) }})
+}
+
 func (s *server) connect(testing.TB) limit.Store {
 	c := &client{server: s}
 	c.update = c.send
 	if s.fault.update != nil {
 		c.update = s.fault.update(c.send)
+	}
+	if s.fault.wrap != nil {
+		return s.fault.wrap(c)
 	}
 	return c
 }

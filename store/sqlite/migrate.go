@@ -15,7 +15,8 @@ var migrations embed.FS
 const version = 1
 
 // migrate brings the schema up to version. Whoever comes first does it; the
-// file's user_version says what has been done.
+// file's user_version says what has been done. It is written in any case, so
+// that a file that cannot be written is told now and not by the first update.
 func (s *Store) migrate(ctx context.Context) error {
 	tx, err := s.begin(ctx)
 	if err != nil {
@@ -23,13 +24,11 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	defer tx.Rollback()
 	has, err := schemaVersion(ctx, tx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case has > version:
+	}
+	if has > version {
 		return fmt.Errorf("the file has schema version %d, and this Stint knows up to %d; run the newer Stint that made it", has, version)
-	case has == version:
-		return nil
 	}
 	for v := has + 1; v <= version; v++ {
 		text, err := migrations.ReadFile(fmt.Sprintf("migrations/%d.sql", v))

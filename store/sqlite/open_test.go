@@ -24,28 +24,67 @@ func TestOpenRefuses(t *testing.T) {
 	execute(t, newer, "PRAGMA user_version = 2")
 
 	for _, test := range []struct{ name, path, want string }{
-		{"the directory is missing", missing, "open " + missing + ": no such file or directory"},
-		{"a directory", dir, "open " + dir + ": is a directory"},
-		{"not a database", noise, "file is not a database (26)"},
+		{"the directory is missing", missing, "no such file or directory; make the directory first"},
+		{"a directory", dir, "unable to open database file (14); it must be a file that this process may read and write"},
+		{"not a database", noise, "file is not a database (26); name another file, or remove this one"},
 		{"a newer schema", newer, "the file has schema version 2, and this Stint knows up to 1; run the newer Stint that made it"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			s, err := sqlite.Open(test.path, nil)
-			if err == nil {
-				s.Close()
-				t.Fatal("it opens")
-			}
-			want := fmt.Sprintf("sqlite: open %s: %s", test.path, test.want)
-			if err.Error() != want {
-				t.Errorf("got  %s\nwant %s", err, want)
-			}
-			if fault, ok := errors.AsType[*limit.StoreError](err); !ok || fault.Sent {
-				t.Errorf("%#v, want a *limit.StoreError that was not sent", err)
-			}
-		})
+		t.Run(test.name, func(t *testing.T) { refuses(t, test.path, test.want) })
 	}
 	if _, err := os.Stat(filepath.Dir(missing)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the missing directory: %v, want it left alone", err)
+	}
+}
+
+func refuses(t *testing.T, path, want string) {
+	t.Helper()
+	s, err := sqlite.Open(path, nil)
+	if err == nil {
+		s.Close()
+		t.Fatal("it opens")
+	}
+	want = fmt.Sprintf("sqlite: open %s: %s", path, want)
+	if err.Error() != want {
+		t.Errorf("got  %s\nwant %s", err, want)
+	}
+	if fault, ok := errors.AsType[*limit.StoreError](err); !ok || fault.Sent {
+		t.Errorf("%#v, want a *limit.StoreError that was not sent", err)
+	}
+}
+
+func TestOpenRefusesWhatItMayNotWrite(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everything")
+	}
+	const (
+		unreadable = "unable to open database file (14); it must be a file that this process may read and write"
+		readOnly   = "attempt to write a readonly database (%d); this process must be allowed to write the file and its directory"
+	)
+	for _, test := range []struct {
+		name      string
+		dir, file fs.FileMode
+		want      string
+	}{
+		{"a file to read", 0o700, 0o400, fmt.Sprintf(readOnly, 8)},
+		{"a file not to read", 0o700, 0, unreadable},
+		{"a directory to read", 0o500, 0o600, fmt.Sprintf(readOnly, 1544)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "stint.db")
+			s, err := sqlite.Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			defer os.Chmod(dir, 0o700)
+			if err := errors.Join(os.Chmod(path, test.file), os.Chmod(dir, test.dir)); err != nil {
+				t.Fatal(err)
+			}
+			refuses(t, path, test.want)
+		})
 	}
 }
 
@@ -70,14 +109,16 @@ func TestFileIsPrivate(t *testing.T) {
 
 // A path is no address: what is special in one is only a letter of the other.
 func TestPathIsTakenAsItIs(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "50% a?mode=memory#b ü.db")
-	s, err := sqlite.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-		t.Errorf("%v, %v; want the states in this very file", info, err)
+	t.Chdir(t.TempDir())
+	for _, path := range []string{"50% a?mode=memory#b ü.db", ":memory:", "file:stint.db"} {
+		s, err := sqlite.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+			t.Errorf("%q: %v, %v; want the states in this very file", path, info, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/stint-dev/stint/limit/algo"
@@ -25,44 +26,28 @@ func (s *Store) sweepEvery(ctx context.Context) {
 }
 
 // sweep goes once through the rows, page by page, and deletes what has expired.
-// Reading keeps no writer waiting, and a page is deleted in one short
-// transaction; rows that another process has renewed meanwhile stay.
+// Others have their turn between two pages, and a page where nothing has expired
+// locks nobody out.
 func (s *Store) sweep(ctx context.Context) error {
-	for from := ""; ; {
-		page, err := s.page(ctx, from, "")
-		if err != nil {
+	const page = "SELECT count(*), max(key), min(expires) FROM (SELECT key, expires FROM stint_state WHERE key >= ? ORDER BY key LIMIT ?)"
+	for from := []byte{}; ; {
+		var n int
+		var last []byte
+		var earliest sql.Null[algo.Ticks]
+		err := s.db.QueryRowContext(ctx, page, from, pageLen).Scan(&n, &last, &earliest)
+		if now := s.opts.Now(); err == nil && earliest.Valid && earliest.V <= now {
+			err = s.deleteExpired(ctx, from, last, now)
+		}
+		if err != nil || n < pageLen {
 			return err
 		}
-		now := s.opts.Now()
-		if err := s.deleteExpired(ctx, page, now); err != nil {
-			return err
-		}
-		if len(page) < pageLen {
-			return nil
-		}
-		from = page[len(page)-1].key + "\x00"
+		from = append(last, 0) // the next key that there can be
 	}
 }
 
-func (s *Store) deleteExpired(ctx context.Context, page []row, now algo.Ticks) error {
-	var expired []string
-	for _, r := range page {
-		if r.expires <= now {
-			expired = append(expired, r.key)
-		}
-	}
-	if expired == nil {
-		return nil
-	}
-	tx, err := s.begin(ctx)
-	if err != nil {
+func (s *Store) deleteExpired(ctx context.Context, from, last []byte, now algo.Ticks) error {
+	return s.retry(ctx, func() error {
+		_, err := s.db.ExecContext(ctx, "DELETE FROM stint_state WHERE key BETWEEN ? AND ? AND expires <= ?", from, last, now)
 		return err
-	}
-	defer tx.Rollback()
-	for _, key := range expired {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM stint_state WHERE key = ? AND expires <= ?", []byte(key), now); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
+	})
 }

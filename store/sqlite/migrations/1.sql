@@ -5,6 +5,6 @@ CREATE TABLE stint_state (
     at      INTEGER NOT NULL,
     a       INTEGER NOT NULL,
     b       INTEGER NOT NULL,
-    log     BLOB    NOT NULL,
-    expires INTEGER NOT NULL
+    expires INTEGER NOT NULL,
+    log     BLOB    NOT NULL -- the last, so that a long one is read only where it is needed
 ) STRICT, WITHOUT ROWID;
