@@ -15,6 +15,7 @@ build: ## Build bin/stint and the demo service
 
 .PHONY: run
 run: build ## Run Stint on :8000 in front of the demo service (API on :8080)
+	@echo "try, in another terminal: curl -i localhost:8000/items/alex"; echo "and edit $(CONFIG) meanwhile; Ctrl-C ends it"
 	@bin/demo -listen 127.0.0.1:9000 & demo=$$!; trap 'kill $$demo 2>/dev/null' EXIT INT TERM; \
 	bin/stint serve --config $(CONFIG)
 

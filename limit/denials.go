@@ -65,6 +65,9 @@ func (d *denials) ask(j *job) bool {
 // learn takes note of what an update said to j, which it was asked at asked.
 // Updates are learnt from in the order in which they ran.
 func (d *denials) learn(j *job, asked time.Time, took time.Duration) {
+	if j.verb == peek {
+		return // it has changed nothing
+	}
 	denied := j.verb == take && d.max > 0 && slices.ContainsFunc(j.verdicts, func(v algo.Verdict) bool { return !v.OK })
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -261,6 +261,13 @@ func TestDenialsAreRemembered(t *testing.T) {
 		if n := db.updates.Load(); n != before {
 			t.Errorf("%d updates for remembered denials, want none", n-before)
 		}
+		if _, err := l.Peek(t.Context(), five, "alex", 1); err != nil { // asks the store
+			t.Fatal(err)
+		}
+		before = db.updates.Load()
+		if take(five); db.updates.Load() != before {
+			t.Error("a peek makes the limiter forget a denial")
+		}
 		raised := *five
 		raised.Quota = 6
 		if d := take(&raised); !d.Allowed {
