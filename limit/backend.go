@@ -46,7 +46,7 @@ func (b *backend) do(ctx context.Context, dst []algo.Verdict, spends []Spend, ve
 		return b.doNow(ctx, dst, spends, verb)
 	}
 	j := new(job)
-	j.set(spends, verb)
+	j.set(slices.Clone(spends), verb) // the caller may be gone before the job is done
 	if b.denials.ask(j) {
 		if b.combiner.observer != nil {
 			b.combiner.observer.Remembered()

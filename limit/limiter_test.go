@@ -302,6 +302,29 @@ func TestCallerGoesAway(t *testing.T) {
 	})
 }
 
+// TestSpendsAreTheCallersAgain: once TakeAll has returned, whatever the caller
+// does to the slice does not reach an update that is still under way.
+func TestSpendsAreTheCallersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newDatabase()
+		db.latency = 100 * time.Millisecond
+		l := limit.New(db, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		spends := []limit.Spend{{Policy: five, Key: "alex", Cost: 1}, {Policy: two, Key: "alex", Cost: 1}}
+		if _, err := l.TakeAll(ctx, spends); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		spends[0].Cost, spends[1] = 5, limit.Spend{Policy: five, Key: "kim", Cost: 5}
+		time.Sleep(time.Second)
+		for p, want := range map[*limit.Policy]int64{five: 4, two: 1} {
+			if d, err := l.Peek(t.Context(), p, "alex", 0); err != nil || d.Remaining != want {
+				t.Errorf("%s: %+v, %v; want %d remaining", p.Name, d, err, want)
+			}
+		}
+	})
+}
+
 func TestStoreFails(t *testing.T) {
 	with := func(f limit.OnStoreError) *limit.Policy {
 		return &limit.Policy{Name: "p", Quota: 2, Window: time.Minute, OnStoreError: f}
