@@ -3,6 +3,7 @@ package replay
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
@@ -57,7 +58,10 @@ func (d *demands) quota(share float64) (quota int64, denied int) {
 		return 0, 0
 	}
 	slices.Sort(all)
-	quota = max(1, all[len(all)-1-int(share*float64(len(all)))])
+	// Counts are compared as shares: share*len can lie just below a whole
+	// number, as 0.29*100 does.
+	spared := sort.Search(len(all)-1, func(n int) bool { return ratio(int64(n+1), int64(len(all))) > share })
+	quota = max(1, all[len(all)-1-spared])
 	for _, needed := range all {
 		if needed > quota {
 			denied++

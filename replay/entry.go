@@ -63,7 +63,11 @@ func (e *entry) Attribute(name string) (string, bool) {
 // address, or the network that an IPv6 address belongs to. A port is dropped.
 // What is no address, such as the name of a host, stays as it is.
 func formatIP(text string, ipv6Prefix int) string {
-	addr, err := netip.ParseAddr(text)
+	bare := text
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		bare = text[1 : len(text)-1]
+	}
+	addr, err := netip.ParseAddr(bare)
 	if err != nil {
 		withPort, err := netip.ParseAddrPort(text)
 		if err != nil {
@@ -84,6 +88,28 @@ func formatIP(text string, ipv6Prefix int) string {
 		return text
 	}
 	return network.String()
+}
+
+// set sets what Options.Fields calls name.
+func (e *entry) set(name, value string) {
+	switch name {
+	case "method":
+		e.method = value
+	case "host":
+		e.host = value
+	case "path":
+		e.setTarget(value)
+	case "ip":
+		e.ip = value
+	case "user":
+		e.user = value
+	case "user_agent":
+		e.userAgent = value
+	case "referer":
+		e.referer = value
+	default:
+		e.attributes = append(e.attributes, attribute{name, value})
+	}
 }
 
 // setTarget sets path, and host if the target names one, from the target of a

@@ -26,10 +26,16 @@ type input struct {
 
 // newInput looks at all logs, so that a name that is wrong is known at once.
 func newInput(logs []string, stdin io.Reader) (*input, error) {
+	if len(logs) == 0 {
+		return nil, errors.New("replay: no log is given; name those to read, or - for standard input")
+	}
 	in := &input{logs: logs, stdin: stdin}
 	known := true
 	for _, path := range logs {
 		if path == "-" {
+			if stdin == nil {
+				return nil, errors.New(`replay: log "-" is standard input, and there is none; set Stdin`)
+			}
 			known = false
 			continue
 		}

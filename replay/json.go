@@ -316,33 +316,20 @@ func (r *jsonReader) hex4() (rune, bool) {
 	return rune(u), err == nil
 }
 
-// set puts value where f says.
+// set puts value where f says. Servers write a dash or nothing for what is not
+// there, which leaves it absent as it would be from a live request.
 func (r *jsonReader) set(f *field, value string) (err error) {
 	e := r.entry
+	absent := value == "" || value == "-"
 	for _, name := range f.sets {
-		switch name {
-		case "time":
-			e.at, err = parseInstant(value)
+		switch {
+		case name == "time":
+			if e.at, err = parseInstant(value); err != nil {
+				return err
+			}
 			r.timed = true
-		case "method":
-			e.method = value
-		case "host":
-			e.host = value
-		case "path":
-			e.setTarget(value)
-		case "ip":
-			e.ip = value
-		case "user":
-			e.user = value
-		case "user_agent":
-			e.userAgent = value
-		case "referer":
-			e.referer = value
-		default:
-			e.attributes = append(e.attributes, attribute{name, value})
-		}
-		if err != nil {
-			return err
+		case !absent:
+			e.set(name, value)
 		}
 	}
 	return nil

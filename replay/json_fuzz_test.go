@@ -31,7 +31,7 @@ func FuzzJSON(f *testing.F) {
 		if err == errJSONSyntax || err == errJSONObject || err == errJSONAfter {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if user, ok := want["user"].(string); ok && err == nil && got.user != user {
+		if user, ok := want["user"].(string); ok && err == nil && got.user != user && user != "-" {
 			t.Errorf("%q: user %q, want %q", line, got.user, user)
 		}
 	})

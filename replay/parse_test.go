@@ -153,6 +153,7 @@ func TestJSONLines(t *testing.T) {
 		},
 		{`{"ts":971186136,"auth":7,"uid":"\u0061\"\\\/\b\f\n\r\t\u20AC\uD83D\uDE00\uD800x"}`, entry{at: noon, user: "a\"\\/\b\f\n\r\t€😀\uFFFDx"}},
 		{`{"ts":971186136,"\u0075id":"alice"}`, entry{at: noon, user: "alice"}},
+		{`{"ts":971186136,"uid":"-","remote":"","referer":"-","auth":{"tenant":{"id":"-"},"admin":""}}`, entry{at: noon}},
 	} {
 		var got entry
 		if err := p.parse(tt.line, &got); err != nil {
@@ -220,6 +221,8 @@ func TestAttributeIP(t *testing.T) {
 		{"2001:db8:1:2:3:4:5:6", 48, "2001:db8:1::/48"},
 		{"2001:db8::7", 128, "2001:db8::7"},
 		{"[2001:db8::7%eth0]:4711", 64, "2001:db8::/64"},
+		{"[2001:db8::7]", 64, "2001:db8::/64"},
+		{"unix:", 64, "unix:"},
 		{"crawler.example.com", 64, "crawler.example.com"},
 	} {
 		e := entry{ip: tt.text, ipv6Prefix: tt.bits}

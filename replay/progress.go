@@ -35,19 +35,20 @@ func (r *reporter) tell(lines int64, in *input) {
 	r.call(Progress{Lines: lines, Bytes: in.read, Total: in.total, Took: now.Sub(r.began)})
 }
 
-// ProgressBar shows progress in the last line of a terminal, and nothing
-// elsewhere.
+// ProgressBar shows progress in the last line of a terminal. Elsewhere, such as
+// in the log of a nightly job, it writes a line every ten seconds.
 type ProgressBar struct {
-	w     io.Writer // nil if not a terminal
-	shown bool
+	w        io.Writer
+	terminal bool
+	shown    bool
+	next     time.Duration // when the next line is due, if not on a terminal
 }
+
+const lineEvery = 10 * time.Second
 
 // NewProgressBar returns a bar on w.
 func NewProgressBar(w io.Writer) *ProgressBar {
-	if !isTerminal(w) {
-		w = nil
-	}
-	return &ProgressBar{w: w}
+	return &ProgressBar{w: w, terminal: isTerminal(w), next: lineEvery}
 }
 
 func isTerminal(w io.Writer) bool {
@@ -61,11 +62,14 @@ func isTerminal(w io.Writer) bool {
 
 // Show draws the bar anew. It can be Options.Progress.
 func (b *ProgressBar) Show(p Progress) {
-	if b.w == nil {
-		return
+	switch {
+	case b.terminal:
+		b.shown = true
+		fmt.Fprint(b.w, eraseLine+bar(p)+figures(p))
+	case p.Took >= b.next:
+		b.next = p.Took + lineEvery
+		fmt.Fprintln(b.w, "replay: "+figures(p))
 	}
-	b.shown = true
-	fmt.Fprint(b.w, eraseLine+bar(p))
 }
 
 // Clear removes the bar.
@@ -81,15 +85,32 @@ const (
 	barWidth  = 30
 )
 
-// bar is what is shown: [####......]  40%  312000 lines/s  12s left.
+// bar is what stands before the figures: [####......], or nothing if nobody
+// knows how much there is to read.
 func bar(p Progress) string {
+	done, known := p.done()
+	if !known {
+		return ""
+	}
+	full := int(done * barWidth)
+	return fmt.Sprintf("[%s%s] ", strings.Repeat("#", full), strings.Repeat(".", barWidth-full))
+}
+
+// figures are such as: 40%  312000 lines/s  12s left.
+func figures(p Progress) string {
 	speed := fmt.Sprintf("%.0f lines/s", float64(p.Lines)/max(p.Took.Seconds(), 1e-9))
-	if p.Total == 0 || p.Bytes == 0 {
+	done, known := p.done()
+	if !known {
 		return fmt.Sprintf("%d lines  %s", p.Lines, speed)
 	}
-	done := min(1, float64(p.Bytes)/float64(p.Total))
-	full := int(done * barWidth)
 	left := time.Duration(float64(p.Took) * (1 - done) / done).Round(time.Second)
-	return fmt.Sprintf("[%s%s] %3.0f%%  %s  %v left",
-		strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*done, speed, left)
+	return fmt.Sprintf("%3.0f%%  %s  %v left", 100*done, speed, left)
+}
+
+// done returns the part of the logs that has been read, if it is known.
+func (p Progress) done() (part float64, known bool) {
+	if p.Total == 0 || p.Bytes == 0 {
+		return 0, false
+	}
+	return min(1, float64(p.Bytes)/float64(p.Total)), true
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,29 +17,34 @@ func TestBar(t *testing.T) {
 		{Progress{Lines: 500, Bytes: 120, Total: 100, Took: time.Second}, "[##############################] 100%  500 lines/s  0s left"},
 		{Progress{Lines: 500, Bytes: 40, Took: 2 * time.Second}, "500 lines  250 lines/s"},
 	} {
-		if got := bar(tt.p); got != tt.want {
+		if got := bar(tt.p) + figures(tt.p); got != tt.want {
 			t.Errorf("%+v: %s; want %s", tt.p, got, tt.want)
 		}
 	}
 }
 
-func TestProgressBarIsOnlyForTerminals(t *testing.T) {
-	file, err := os.Create(t.TempDir() + "/stderr")
+// TestProgressInAFile shows progress ten times a second for half a minute.
+func TestProgressInAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stderr")
+	file, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	b := NewProgressBar(file)
-	b.Show(Progress{Lines: 1, Took: time.Second})
+	for i := range int64(300) {
+		b.Show(Progress{Lines: 100 * i, Bytes: i, Total: 300, Took: time.Duration(i) * time.Second / 10})
+	}
 	b.Clear()
-	if info, err := file.Stat(); err != nil || info.Size() != 0 {
-		t.Errorf("wrote %d bytes to a file (%v)", info.Size(), err)
+	const want = "replay:  33%  1000 lines/s  20s left\nreplay:  67%  1000 lines/s  10s left\n"
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%q, want %q (%v)", got, want, err)
 	}
 }
 
 func TestProgressBarIsClearedOnce(t *testing.T) {
 	var screen strings.Builder
-	b := &ProgressBar{w: &screen}
+	b := &ProgressBar{w: &screen, terminal: true}
 	b.Clear()
 	b.Show(Progress{Lines: 1, Took: time.Second})
 	b.Clear()

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/gate"
@@ -46,14 +47,15 @@ type Options struct {
 	// Logs are the files to read, in this order, compressed by gzip or not;
 	// "-" is Stdin. Required.
 	Logs []string
-	// Stdin is read for the log "-".
+	// Stdin is read for the log "-". Required if there is one.
 	Stdin io.Reader
 	// Format of all logs. Defaults to Auto.
 	Format Format
 	// Fields says where in a JSON line things are: name to field, with dots
 	// between the names of nested fields. The names time, method, host, path,
 	// ip, user, user_agent and referer are what they say and default to the
-	// field of that name; any other becomes an attribute.
+	// field of that name; any other becomes an attribute. A value that is
+	// empty or "-" is none.
 	Fields map[string]string
 	// IPv6Prefix is how many bits of an IPv6 address make one caller.
 	// Defaults to 64.
@@ -207,18 +209,30 @@ func (r *replayer) line(n int64, line []byte, long bool) error {
 	return r.decide()
 }
 
-// parse reads a line into r.entry.
-func (r *replayer) parse(line string) error {
+// parse reads a line into r.entry. The first line of a log that can be read
+// settles its format; one that was cut off does not.
+func (r *replayer) parse(line string) (err error) {
 	r.entry.reset()
-	if r.detected == JSON || r.detected == Auto && line[0] == '{' {
-		r.detected = JSON
-		return r.json.parse(line, &r.entry)
+	format := r.detected
+	if format == Auto {
+		format = guess(line)
 	}
-	err := r.combined.parse(line, &r.entry)
+	if format == JSON {
+		err = r.json.parse(line, &r.entry)
+	} else {
+		err = r.combined.parse(line, &r.entry)
+	}
 	if err == nil {
-		r.detected = Combined
+		r.detected = format
 	}
 	return err
+}
+
+func guess(line string) Format {
+	if strings.HasPrefix(strings.TrimLeft(line, " \t"), "{") {
+		return JSON
+	}
+	return Combined
 }
 
 // mostExamples is how many malformed lines are told apart.

@@ -164,6 +164,12 @@ func TestFormats(t *testing.T) {
 }
 
 func TestTheFormatOfALogIsFoundBehindWhatIsMalformed(t *testing.T) {
+	for _, good := range []string{combined("192.0.2.7", 0, "/"), `	{"time":1795168800,"ip":"192.0.2.7"}` + "\n"} {
+		report := onStdin(t, perIP("fixed", 1), `{"time":17951`+"\n"+good+good)
+		if want := []string{"-:1: not valid JSON"}; report.Requests != 2 || !slices.Equal(report.Examples, want) {
+			t.Errorf("%s: %d requests, %q", good, report.Requests, report.Examples)
+		}
+	}
 	report := onStdin(t, perIP("fixed", 1), "\n# started\n\n"+combined("192.0.2.7", 0, "/")+`{"time":1}`+"\n")
 	if want := []string{"-:2: no time in brackets after host, identity and user", "-:5: no time in brackets after host, identity and user"}; report.Requests != 1 || !slices.Equal(report.Examples, want) {
 		t.Errorf("%d requests, %q", report.Requests, report.Examples)
@@ -193,8 +199,10 @@ func TestWrongOptions(t *testing.T) {
 		o    replay.Options
 		want string
 	}{
-		{"no such log", replay.Options{Logs: []string{"-", "absent.log"}}, "replay: log stat absent.log: no such file or directory"},
+		{"no such log", replay.Options{Logs: []string{"-", "absent.log"}, Stdin: strings.NewReader("")}, "replay: log stat absent.log: no such file or directory"},
 		{"a folder", replay.Options{Logs: []string{dir}}, "replay: " + dir + " is a folder; name the logs in it"},
+		{"no log", replay.Options{}, "replay: no log is given; name those to read, or - for standard input"},
+		{"no standard input", replay.Options{Logs: []string{"-"}}, `replay: log "-" is standard input, and there is none; set Stdin`},
 		{"format", replay.Options{Format: "csv"}, `replay: format "csv" is unknown; auto, combined and json are allowed`},
 		{"share", replay.Options{Suggest: new(1.0)}, "replay: suggest: 1 is out of bounds; a share of the keys from 0 to less than 1 is allowed"},
 		{"field", replay.Options{Fields: map[string]string{"ip": "a..b"}}, `replay: field "ip"="a..b" is not allowed; name=field is, with dots between the names of nested fields, such as method=req.method`},

@@ -72,8 +72,9 @@ type KeyHits struct {
 }
 
 // Suggestion is the smallest quota of a rule's first limit that would have
-// denied at most a share of the keys, had the rule been alone. Callers with
-// other limits by an override are left out.
+// denied at most a share of the keys, had the rule been alone; a rule in shadow
+// is behind those that are enforced. Callers with other limits by an override
+// are left out.
 type Suggestion struct {
 	Policy    string         `json:"policy"`
 	Algorithm string         `json:"algorithm"`

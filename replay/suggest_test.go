@@ -94,7 +94,7 @@ func TestSuggestionIsAQuantile(t *testing.T) {
 			log.WriteString(combined(fmt.Sprintf("192.0.2.%d", n), 0, "/"))
 		}
 	}
-	for share, want := range map[float64]int64{0: 100, 0.01: 99, 0.1: 90, 0.105: 90, 0.99: 1} {
+	for share, want := range map[float64]int64{0: 100, 0.01: 99, 0.1: 90, 0.105: 90, 0.29: 71, 0.99: 1} {
 		report := run(t, replay.Options{Spec: perIP("fixed", 5), Logs: []string{"-"}, Stdin: strings.NewReader(log.String()), Suggest: &share})
 		s := report.Rules[0].Suggestion
 		if *s.Quota != want || s.Keys != 100 || int64(s.KeysDenied) != 100-want || !s.Exact {
