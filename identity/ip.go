@@ -80,6 +80,15 @@ func (n *network) format(of node) string {
 	return string(whole.AppendTo(text[:0]))
 }
 
+// IP returns the attribute ip of a caller at address, which is written as in a
+// log or in a connection's name: with or without a port, zone and brackets.
+// ipv6Prefix is how many bits of an IPv6 address make one caller. It reports
+// false if that is no address.
+func IP(address string, ipv6Prefix int) (string, bool) {
+	n, ok := parseNode(address)
+	return (&network{ipv6Prefix: ipv6Prefix}).format(n), ok
+}
+
 // clientIP is the built-in attribute ip.
 type clientIP struct{ network *network }
 

@@ -101,3 +101,17 @@ func identify(id *identity.Identifier, r *http.Request, attribute string) string
 	q.Release()
 	return value
 }
+
+func TestIP(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "192.0.2.7:80": "192.0.2.7", "2001:db8::7": "2001:db8::/64",
+		"[2001:db8::7%eth0]:80": "2001:db8::/64", "[2001:db8::7]": "2001:db8::/64", "::ffff:192.0.2.7": "192.0.2.7",
+	} {
+		if got, ok := identity.IP(address, 64); !ok || got != want {
+			t.Errorf("%s: %q, %t; want %q", address, got, ok, want)
+		}
+	}
+	if got, ok := identity.IP("crawler.example.com", 64); ok {
+		t.Errorf("a name is the address %q", got)
+	}
+}

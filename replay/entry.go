@@ -1,9 +1,9 @@
 package replay
 
 import (
-	"net/netip"
 	"strings"
 
+	"github.com/stint-dev/stint/identity"
 	"github.com/stint-dev/stint/limit/algo"
 )
 
@@ -59,35 +59,13 @@ func (e *entry) Attribute(name string) (string, bool) {
 	return "", false
 }
 
-// formatIP writes an address as the attribute ip of a live request: an IPv4
-// address, or the network that an IPv6 address belongs to. A port is dropped.
-// What is no address, such as the name of a host, stays as it is.
+// formatIP writes an address as the attribute ip of a live request. What is no
+// address, such as the name of a host, stays as it is.
 func formatIP(text string, ipv6Prefix int) string {
-	bare := text
-	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
-		bare = text[1 : len(text)-1]
+	if ip, ok := identity.IP(text, ipv6Prefix); ok {
+		return ip
 	}
-	addr, err := netip.ParseAddr(bare)
-	if err != nil {
-		withPort, err := netip.ParseAddrPort(text)
-		if err != nil {
-			return text
-		}
-		addr = withPort.Addr()
-		text = ""
-	}
-	if addr.Is4() && text != "" {
-		return text
-	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is4() || ipv6Prefix == 128 {
-		return addr.String()
-	}
-	network, err := addr.Prefix(ipv6Prefix)
-	if err != nil {
-		return text
-	}
-	return network.String()
+	return text
 }
 
 // set sets what Options.Fields calls name.
