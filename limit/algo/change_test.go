@@ -34,11 +34,11 @@ func TestLoweredLimitCountsWhatWasSpent(t *testing.T) {
 		a     *algo.Algorithm
 		retry algo.Ticks // until one unit fits 4 per minute, after 10 were spent
 	}{
-		{algo.GCRA, 105 * algo.Second},                                     // 7 units at 4 per minute
-		{algo.Sliding, 42*algo.Second + 60*algo.Second - algo.Microsecond}, // 10 units fade to 3
-		{algo.Proportional, 59_999_999 + 40*algo.Second},                   // 10 fade to 4, at which one hardly counts
-		{algo.Log, algo.Minute},                                            // all were spent at once
-		{algo.Fixed, algo.Minute - algo.Microsecond},                       // the next window
+		{algo.GCRA, 105 * algo.Second},                   // 7 units at 4 per minute
+		{algo.Sliding, 36*algo.Second + 60*algo.Second},  // 10 units fade to less than 4
+		{algo.Proportional, 59_999_999 + 40*algo.Second}, // 10 fade to 4, at which one hardly counts
+		{algo.Log, algo.Minute},                          // all were spent at once
+		{algo.Fixed, algo.Minute - algo.Microsecond},     // the next window
 	} {
 		h := spent(t, test.a, 10, algo.Minute)
 		h.l.Quota, h.l.Burst = 4, 4

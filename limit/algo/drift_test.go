@@ -91,11 +91,9 @@ func TestSaturatedRate(t *testing.T) {
 		{algo.Log, 7, 7 * windows},
 		{algo.Fixed, 1, windows},
 		{algo.Fixed, 7, 7 * windows},
-		// A frame that follows a full one is short of a unit: the last of the
-		// full one fades only as the frame ends.
-		{algo.Sliding, 1, windows / 2},
-		{algo.Sliding, 2, windows + 1},
-		{algo.Sliding, 7, 6*windows + 1},
+		{algo.Sliding, 1, windows},
+		{algo.Sliding, 2, 2 * windows},
+		{algo.Sliding, 7, 7 * windows},
 	} {
 		h := &history{a: test.a, l: algo.Limit{Quota: test.quota, Window: algo.Second, Burst: 1}, now: algo.Day}
 		end := h.now + windows*h.l.Window

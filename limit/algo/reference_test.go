@@ -114,6 +114,9 @@ func (w *window) weights(passed int64) (previous, current *big.Rat) {
 func (w *window) fits(units [2]int64, cost, passed int64) bool {
 	previous, current := w.weights(passed)
 	used := previous.Mul(previous, integer(units[0]))
+	if !w.proportional {
+		used.SetInt(floor(used)) // whole units
+	}
 	counted := new(big.Rat).Add(integer(units[1]), integer(cost))
 	used.Add(used, counted.Mul(counted, current))
 	return used.Cmp(integer(w.l.Quota)) <= 0

@@ -13,12 +13,12 @@ import (
 //
 //	used = previous*(1-f) + current
 //
-// and a cost is admitted while used + cost <= Quota. The estimate errs where
-// the previous frame was uneven: units spent at its very end fade as if they
-// had been spread over it, and an interval of one Window may admit up to, but
-// never, 2*Quota. It errs the other way for a key that never lets up: units of
-// a full frame have faded only when the next one ends, which so admits Quota-1,
-// or, if Quota is 1, nothing. What it costs is two counters.
+// and a cost is admitted while used, in whole units, and cost are no more than
+// Quota. Rounding the fading share down makes a key that never lets up get its
+// whole Quota in every frame. The estimate errs where the previous frame was
+// uneven: units spent at its very end fade as if they had been spread over it,
+// and an interval of one Window may admit up to 2*Quota. What it costs is two
+// counters.
 var Sliding = &Algorithm{
 	Name: "sliding",
 	ID:   's',
@@ -102,21 +102,23 @@ func frames(l Limit, s State, now Ticks) (start Ticks, previous, current int64) 
 	return start, 0, 0
 }
 
+// faded returns what is left of the previous frame's units, passed into a
+// frame, in whole units.
+func faded(l Limit, previous int64, passed Ticks) int64 {
+	hi, lo := bits.Mul64(uint64(previous), uint64(l.Window-passed))
+	whole, _ := bits.Div64(hi, lo, uint64(l.Window))
+	return int64(whole)
+}
+
 // fits reports whether, passed into a frame, cost fits on top of what is used.
 func fits(l Limit, previous, current, cost int64, passed Ticks, proportional bool) bool {
-	// previous*(W-passed) + (current+cost)*w <= Quota*W, in 128 bits; w is W,
-	// or passed if proportional.
 	if !proportional {
-		if cost > l.Quota-current {
-			return false
-		}
-		hi, lo := bits.Mul64(uint64(previous), uint64(l.Window-passed))
-		roomHi, roomLo := bits.Mul64(uint64(l.Quota-current-cost), uint64(l.Window))
-		return hi < roomHi || hi == roomHi && lo <= roomLo
+		return cost <= l.Quota-current && cost <= l.Quota-current-faded(l, previous, passed)
 	}
 	if cost > l.Quota {
 		return false // whatever the weight
 	}
+	// previous*(W-passed) + (current+cost)*passed <= Quota*W, in 128 bits
 	total := uint64(current) + uint64(cost) // at most 2^64-2
 	hi, lo := bits.Mul64(uint64(previous), uint64(l.Window-passed))
 	hi2, lo2 := bits.Mul64(total, uint64(passed))
@@ -128,6 +130,9 @@ func fits(l Limit, previous, current, cost int64, passed Ticks, proportional boo
 
 // slideRemaining returns the largest cost that fits, at most Quota.
 func slideRemaining(l Limit, previous, current int64, passed Ticks, proportional bool) int64 {
+	if !proportional {
+		return max(0, l.Quota-min(l.Quota, current)-faded(l, previous, passed))
+	}
 	hi, lo := bits.Mul64(uint64(l.Quota), uint64(l.Window))
 	usedHi, usedLo := bits.Mul64(uint64(previous), uint64(l.Window-passed))
 	lo, borrow := bits.Sub64(lo, usedLo, 0)
@@ -135,14 +140,10 @@ func slideRemaining(l Limit, previous, current int64, passed Ticks, proportional
 	if borrow > 0 {
 		return 0
 	}
-	weight := uint64(l.Window)
-	if proportional {
-		weight = uint64(passed)
-	}
-	if hi >= weight {
+	if hi >= uint64(passed) {
 		return l.Quota // the weight is 0, or so small that 2^64 units fit
 	}
-	room, _ := bits.Div64(hi, lo, weight)
+	room, _ := bits.Div64(hi, lo, uint64(passed))
 	if room <= uint64(current) {
 		return 0
 	}
@@ -184,14 +185,22 @@ func earliest(l Limit, previous, current, cost int64, from Ticks, proportional b
 		if cost > l.Quota-current {
 			return 0, false
 		}
-		hi, lo := bits.Mul64(uint64(l.Quota-current-cost), uint64(l.Window))
-		// It did not fit at from, so the quotient is less than W.
-		fading, _ := bits.Div64(hi, lo, uint64(previous))
-		at = l.Window - Ticks(fading)
+		at = fadedTo(l, previous, l.Quota-current-cost)
 	}
 	return at, at < l.Window
 }
 
+// fadedTo returns the least instant of a frame at which no more than room is
+// left of previous, which is more than that at its start.
+func fadedTo(l Limit, previous, room int64) Ticks {
+	// The greatest W-passed with previous*(W-passed) < (room+1)*W.
+	hi, lo := bits.Mul64(uint64(room)+1, uint64(l.Window))
+	lo, borrow := bits.Sub64(lo, 1, 0)
+	left, _ := bits.Div64(hi-borrow, lo, uint64(previous))
+	return l.Window - Ticks(left)
+}
+
+// slideReset returns how long it takes until neither frame counts any more.
 func slideReset(l Limit, previous, current int64, passed Ticks) Ticks {
 	switch {
 	case current > 0:
