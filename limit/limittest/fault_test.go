@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
@@ -155,7 +156,7 @@ func oneByOne(next updater) updater {
 			if err := next(ctx, []string{k}, fn); err != nil {
 				return err
 			}
-			runtime.Gosched()
+			travel()
 		}
 		return nil
 	}
@@ -172,13 +173,16 @@ func unlocked(next updater) updater {
 		if err != nil {
 			return err
 		}
-		runtime.Gosched()
+		travel()
 		return next(ctx, keys, func(_ algo.Ticks, cells []limit.Cell) error {
 			copy(cells, decided)
 			return nil
 		})
 	}
 }
+
+// travel takes as long as a network may, so that others get between.
+func travel() { time.Sleep(rand.N(300 * time.Microsecond)) }
 
 func early(next updater) updater {
 	return func(ctx context.Context, keys []string, fn change) error {
@@ -190,7 +194,7 @@ func early(next updater) updater {
 		if err != nil {
 			return err
 		}
-		runtime.Gosched()
+		travel()
 		return next(ctx, keys, func(_ algo.Ticks, cells []limit.Cell) error { return fn(early, cells) })
 	}
 }
