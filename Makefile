@@ -22,6 +22,7 @@ run: build ## Run Stint on :8000 in front of the demo service (API on :8080)
 .PHONY: test
 test: lint ## Check and test everything, with the race detector
 	$(GO) test -race -timeout 20m ./...
+	$(GO) test -run Alloc ./... # the race detector allocates
 	cd bench && $(GO) vet ./... && $(GO) test -timeout 10m ./...
 
 .PHONY: lint
