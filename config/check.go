@@ -106,7 +106,7 @@ func checkStore(store string) error {
 		return fmt.Errorf("%s names no file; write sqlite:stint.db", quote(store))
 	}
 	kind, _, _ := strings.Cut(store, ":")
-	return fmt.Errorf("%s is not a store%s; memory or sqlite:FILE is allowed", quote(store), didYouMean(closest(kind, []string{"memory", "sqlite"})))
+	return fmt.Errorf("%s is not a store%s; memory or sqlite:FILE is allowed", quote(store), didYouMean(rules.Closest(kind, []string{"memory", "sqlite"})))
 }
 
 // storeBeside returns f.Store with its file name, if relative, in dir.
@@ -177,7 +177,7 @@ func (l *loading) warnUnknown(path, name string, known []string) {
 	}
 	at := locate(l.root, path)
 	l.put(Problem{Line: at.Line, Column: at.Column, Path: path, Warning: true, Message: fmt.Sprintf(
-		"neither identity nor this rule's path gives %s%s; only callers of the API can set it", quote(name), didYouMean(closest(name, known)))})
+		"neither identity nor this rule's path gives %s%s; only callers of the API can set it", quote(name), didYouMean(rules.Closest(name, known)))})
 }
 
 // cause returns err without the name of the file, which a Problem has anyway.

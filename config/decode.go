@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stint-dev/stint/rules"
 )
 
 // maxValues bounds the values of one file, those that aliases repeat among
@@ -77,7 +79,7 @@ func (d *decoder) structure(path string, at, n *yaml.Node, v reflect.Value) {
 		where := join(path, name)
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		if i < 0 {
-			word := closest(name, names(fields))
+			word := rules.Closest(name, names(fields))
 			d.add(key, where, "unknown field%s; allowed here: %s", didYouMean(word), strings.Join(names(fields), ", "))
 			if word != "" {
 				meant = append(meant, word)
@@ -87,7 +89,7 @@ func (d *decoder) structure(path string, at, n *yaml.Node, v reflect.Value) {
 		}
 		f := fields[i]
 		if text := resolve(value); len(f.enum) > 0 && isPlain(text) && !slices.Contains(f.enum, text.Value) {
-			d.hole(key, where, "%s is not allowed%s; allowed: %s", quote(text.Value), didYouMean(closest(text.Value, f.enum)), strings.Join(f.enum, ", "))
+			d.hole(key, where, "%s is not allowed%s; allowed: %s", quote(text.Value), didYouMean(rules.Closest(text.Value, f.enum)), strings.Join(f.enum, ", "))
 			return
 		}
 		d.value(where, key, value, v.FieldByIndex(f.index))

@@ -118,7 +118,7 @@ func (b *builder) buildAttribute(name string, specs []SourceSpec) {
 	switch {
 	case slices.Contains(reserved, name):
 		b.report(path, "every request has the attribute %s; give yours another name", name)
-	case !isAttributeName(name):
+	case !rules.IsAttributeName(name):
 		b.report(path, "%q is not a name for an attribute; letters, digits, _ and - are allowed, 1 to 64 of them", name)
 	case len(specs) == 0:
 		b.report(path, "has no source; write a list, such as [{header: {name: X-User}}]")
@@ -133,12 +133,6 @@ func (b *builder) buildAttribute(name string, specs []SourceSpec) {
 	}
 	b.id.index[name] = len(b.id.sources)
 	b.id.sources = append(b.id.sources, sources)
-}
-
-func isAttributeName(name string) bool {
-	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
-	}) < 0
 }
 
 // buildSource returns the source that spec describes, or nil if it is wrong.
@@ -180,13 +174,13 @@ func (b *builder) buildSource(path string, spec SourceSpec) source {
 }
 
 func (b *builder) buildHeader(path string, spec NamedSpec) source {
-	b.checkName(path+".name", "header", spec.Name, isToken)
+	b.checkName(path+".name", "header", spec.Name, rules.IsToken)
 	name := http.CanonicalHeaderKey(spec.Name)
 	return b.buildClaim(path, spec.Name, spec.Unverified, func(r *http.Request) string { return header(r, name) })
 }
 
 func (b *builder) buildCookie(path string, spec NamedSpec) source {
-	b.checkName(path+".name", "cookie", spec.Name, isToken)
+	b.checkName(path+".name", "cookie", spec.Name, rules.IsToken)
 	return b.buildClaim(path, "the cookie "+spec.Name, spec.Unverified, func(r *http.Request) string { return cookie(r, spec.Name) })
 }
 
@@ -210,10 +204,3 @@ func (b *builder) checkName(path, what, name string, valid func(string) bool) {
 }
 
 func anyName(string) bool { return true }
-
-// isToken reports whether s is a token of RFC 9110.
-func isToken(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	}) < 0
-}

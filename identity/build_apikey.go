@@ -3,6 +3,8 @@ package identity
 import (
 	"cmp"
 	"net/http"
+
+	"github.com/stint-dev/stint/rules"
 )
 
 func (b *builder) buildAPIKey(path string, spec APIKeySpec) source {
@@ -15,7 +17,7 @@ func (b *builder) buildAPIKey(path string, spec APIKeySpec) source {
 		built.read = func(r *http.Request) string { return query(r, spec.Query) }
 	default:
 		name := cmp.Or(spec.Header, "X-API-Key")
-		b.checkName(path+".header", "header", name, isToken)
+		b.checkName(path+".header", "header", name, rules.IsToken)
 		name = http.CanonicalHeaderKey(name)
 		built.read = func(r *http.Request) string { return headerKey(r, name) }
 	}

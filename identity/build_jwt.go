@@ -41,10 +41,10 @@ func (b *builder) buildVerifier(path string, spec JWTSpec) *verifier {
 		b.report(path, "has header and cookie; the token comes in one of them")
 	}
 	if spec.Cookie != "" {
-		b.checkName(path+".cookie", "cookie", spec.Cookie, isToken)
+		b.checkName(path+".cookie", "cookie", spec.Cookie, rules.IsToken)
 	} else {
 		v.header = cmp.Or(spec.Header, "Authorization")
-		b.checkName(path+".header", "header", v.header, isToken)
+		b.checkName(path+".header", "header", v.header, rules.IsToken)
 		v.header = http.CanonicalHeaderKey(v.header)
 	}
 	if spec.Leeway != nil {

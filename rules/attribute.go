@@ -18,14 +18,16 @@ const (
 	planAttribute   = "plan"
 )
 
-func isAttributeName(name string) bool {
+// IsAttributeName reports whether an attribute may have that name: letters,
+// digits, _ and -, 1 to 64 of them.
+func IsAttributeName(name string) bool {
 	return name != "" && len(name) <= maxAttributeName && strings.IndexFunc(name, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
 	}) < 0
 }
 
 func checkAttributeName(name string) (string, error) {
-	if !isAttributeName(name) {
+	if !IsAttributeName(name) {
 		return "", fmt.Errorf("%q is not an attribute; %s", name, attributeNameHelp)
 	}
 	return name, nil

@@ -106,7 +106,7 @@ func DescribeKey(key string) string {
 // cutKeyPart reads the first part of key; value is already for people.
 func cutKeyPart(key string) (name, value, tail string, ok bool) {
 	name, tail, ok = cutBytes(key[1:], int(key[0]))
-	if !ok || !isAttributeName(name) || tail == "" {
+	if !ok || !IsAttributeName(name) || tail == "" {
 		return "", "", "", false
 	}
 	length := int(tail[0])
@@ -156,7 +156,7 @@ func (c *compiler) compileKey(at string, spec []string) []keyPart {
 		for j, name := range part {
 			part[j] = strings.TrimSpace(name)
 		}
-		switch bad := slices.IndexFunc(part, func(name string) bool { return !isAttributeName(name) }); {
+		switch bad := slices.IndexFunc(part, func(name string) bool { return !IsAttributeName(name) }); {
 		case bad >= 0 && part[bad] == "":
 			c.problem(item(at, i), "%q has an empty attribute; an attribute, or several with | between them, is allowed", text)
 		case bad >= 0:

@@ -61,7 +61,7 @@ func (m *matcher) exact() []condition {
 func (c *compiler) compileMatch(at string, spec *MatchSpec) matcher {
 	var m matcher
 	for i, method := range spec.Methods {
-		if !isToken(method) {
+		if !IsToken(method) {
 			c.problem(item(at+".methods", i), "%q is not a method; a name such as GET or POST is allowed", method)
 			continue
 		}
@@ -88,14 +88,14 @@ func (c *compiler) compileMatch(at string, spec *MatchSpec) matcher {
 }
 
 func checkHeaderName(name string) (string, error) {
-	if !isToken(name) {
+	if !IsToken(name) {
 		return "", fmt.Errorf("%q is not a header; a name such as X-Api-Key is allowed", name)
 	}
 	return textproto.CanonicalMIMEHeaderKey(name), nil
 }
 
-// isToken reports whether s is a token of RFC 9110, section 5.6.2.
-func isToken(s string) bool {
+// IsToken reports whether s is a token of RFC 9110, section 5.6.2.
+func IsToken(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r < 0x80 && strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 	}) < 0

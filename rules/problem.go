@@ -20,40 +20,52 @@ func (p Problem) Error() string { return p.Path + ": " + p.Message }
 // didYouMean returns what to append to a message about an unknown word if one
 // of allowed was probably meant.
 func didYouMean(word string, allowed []string) string {
+	if best := Closest(word, allowed); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return ""
+}
+
+// Closest returns the word of allowed that is the fewest edits away from word,
+// or "" if none is near enough to be a slip of the fingers. It takes - for _.
+func Closest(word string, allowed []string) string {
+	if len(word) > 64 {
+		return ""
+	}
+	word = strings.ToLower(strings.ReplaceAll(word, "-", "_"))
 	best, least := "", 3
 	for _, a := range allowed {
-		if n := edits(strings.ToLower(word), strings.ToLower(a), least); n < least && n < len(a) {
+		if n := edits(word, a); n < least && 3*n <= max(len(word), len(a)) {
 			best, least = a, n
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return best
 }
 
-// edits returns the Levenshtein distance of a and b, or most if it is at least
-// that.
-func edits(a, b string, most int) int {
-	if max(len(a), len(b))-min(len(a), len(b)) >= most {
-		return most
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// edits counts the letters to insert, delete, replace or swap with their
+// neighbour to make b of a: the optimal string alignment distance.
+func edits(a, b string) int {
+	var before []int
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
+			replace := last[j]
+			if a[i] != b[j] {
+				replace++
 			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last = last, row
 	}
-	return min(row[len(b)], most)
+	return last[len(b)]
 }
 
 // enumerate writes words as "a, b and c", and only the first ten of many.

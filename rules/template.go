@@ -88,7 +88,7 @@ func parseSegment(part string) (segment, error) {
 	switch {
 	case s.text == "":
 		return segment{}, fmt.Errorf("has no name in %q; write {name} or {name...}", part)
-	case !isAttributeName(s.text):
+	case !IsAttributeName(s.text):
 		return segment{}, fmt.Errorf("has the name %q; %s", s.text, attributeNameHelp)
 	case s.text == planAttribute:
 		return segment{}, fmt.Errorf("has {%s}, which would let callers choose their plan; take another name", s.text)

@@ -117,6 +117,7 @@ type Algorithm struct {
 	Bursts bool
 }
 
+// String returns the Name.
 func (a *Algorithm) String() string { return a.Name }
 
 // Capacity returns the largest cost that can ever be admitted under l.
