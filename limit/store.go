@@ -57,16 +57,86 @@ type Cell struct {
 	TTL algo.Ticks
 	// Dirty says that State and TTL were changed and are to be committed.
 	Dirty bool
+	// Version is a Swapper's mark of the State as it was loaded; 0 if there is
+	// none. Only the store that has set it can read it. Update ignores it.
+	Version int64
 }
 
-// Taker is an optional fast path: the store decides one spend by itself,
-// without Update. Its verdicts must equal those of p's algorithm on any
-// history; limittest compares them. A Limiter calls a Taker directly, from
-// every goroutine, and neither combines nor remembers denials in front of it.
+// Taker is an optional fast path of a store in this process: it decides one
+// spend by itself, without Update. Its verdicts must equal those of p's
+// algorithm on any history; limittest compares them. A Limiter calls a Taker
+// directly, from every goroutine, and neither combines nor remembers denials
+// in front of it.
 //
 // The store key is StoreKey(p, key).
 type Taker interface {
 	Take(ctx context.Context, p *Policy, key string, cost int64) (algo.Verdict, error)
+}
+
+// BulkTaker is an optional fast path of a store that is a network away: it
+// decides the spends of many keys by itself, in one trip.
+type BulkTaker interface {
+	// TakesBulk reports whether TakeBulk can spend cost under p. Where it
+	// cannot, Update is used.
+	TakesBulk(p *Policy, cost int64) bool
+	// TakeBulk does each of takes on its own and sets its results. The keys
+	// are distinct. After an error none of the results is valid.
+	TakeBulk(ctx context.Context, takes []Take) error
+}
+
+// Take is one key's part of a TakeBulk.
+type Take struct {
+	Policy *Policy
+	Key    string // the store's key
+	Cost   int64  // 1 or more
+	Times  int    // how often to spend Cost: as often as it is admitted, at most this
+	// Before is what the store found, and Now its clock when it did. What
+	// Policy.Decide makes of them, Times times over, is what the store has made.
+	Before algo.State
+	Now    algo.Ticks
+}
+
+// Swapper is optional: a store that writes a State if nobody has changed it
+// since it was loaded, of many keys in one trip.
+type Swapper interface {
+	// Swap commits each Dirty cell, on its own, if the store's Version of it
+	// is still the cell's, and sets the cell's Version to the new one. Every
+	// other cell is loaded: its State and Version become the store's, the zero
+	// State and Version of a key that is unknown or has expired, and Dirty
+	// becomes false. So those that are Dirty afterwards are committed, and those
+	// that no longer are were changed by somebody else.
+	//
+	// The keys are distinct. now is the store's clock during the call. After an
+	// error the cells are as undefined as what was committed, if it was Sent.
+	Swap(ctx context.Context, cells []Cell) (now algo.Ticks, err error)
+}
+
+// Scattered is a store that cannot change every set of keys together, such as
+// a cluster whose keys lie on several machines. A Limiter asks before it
+// updates several keys, and spends under them one after another if it must,
+// giving back what was spent before a denial.
+type Scattered interface {
+	Swapper
+	// Together reports whether one Update can change keys all or nothing.
+	Together(keys []string) bool
+}
+
+// Parallel is optional: a store that works on several updates at once.
+type Parallel interface {
+	// Parallel returns how many it does well to have under way, 1 or more.
+	Parallel() int
+}
+
+// Notifier is optional: a store through which its clients can call out to
+// each other. It makes them learn at once what they would find out soon.
+type Notifier interface {
+	// Notify sends message, of 1 to 64 bytes of printable ASCII, to everyone
+	// who listens, itself too. One that is lost is no error.
+	Notify(ctx context.Context, message string) error
+	// Listen calls heard with each message, one at a time, until ctx ends or
+	// the connection is lost, and returns why. It calls heard("") once it
+	// listens: what was sent before that is not heard.
+	Listen(ctx context.Context, heard func(message string)) error
 }
 
 // Lister is optional: a store that can name what it holds.
