@@ -33,6 +33,11 @@ type Policy struct {
 	// OnStoreError says what a decision is when the store cannot answer.
 	// Defaults to FailError.
 	OnStoreError OnStoreError
+	// MaxOvershoot bounds, in Synced mode, by how many units all nodes together
+	// may pass the limit: a node asks the store as soon as the spends that it
+	// has not told the others about reach its share of that. 0 is no bound; for
+	// none at all use Exact.
+	MaxOvershoot int64
 }
 
 // MaxNameLen is the most bytes that a policy's name may have.
@@ -47,6 +52,11 @@ const (
 	Exact Mode = iota
 	// Local counts in this process alone, in the limiter's Local store.
 	Local
+	// Synced decides in this process, by what the store has told of the other
+	// nodes and what this one has spent since, and tells the store in the
+	// background. It goes above the limit by what the nodes spend between two
+	// such talks, see MaxOvershoot.
+	Synced
 )
 
 // OnStoreError says what a decision is when the store cannot answer in time.
