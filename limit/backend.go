@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/stint-dev/stint/limit/algo"
 )
@@ -21,19 +22,44 @@ const (
 type backend struct {
 	store Store
 	// taker is the store itself if it decides by itself; then nothing below is used.
-	taker    Taker
-	combiner *combiner
-	denials  *denials
+	taker   Taker
+	apart   Scattered // nil if the store can change any keys together
+	lanes   []*combiner
+	denials *denials
+	epochs  *epochs
+	breaker *breaker
+	observe Observer // nil if nobody is told
+
+	passengers passengers
 }
 
-func newBackend(s Store, o Options) *backend {
-	b := &backend{store: s}
+func newBackend(s Store, o Options, tasks *tasks) *backend {
+	b := &backend{store: s, observe: o.Observer}
 	if t, ok := s.(Taker); ok {
 		b.taker = t
 		return b
 	}
+	b.apart, _ = s.(Scattered)
 	b.denials = newDenials(o.MaxDenials)
-	b.combiner = &combiner{store: s, denials: b.denials, timeout: o.Timeout, maxBatch: o.MaxBatch, maxWaiting: o.MaxWaiting, observer: o.Observer}
+	b.breaker = &breaker{store: s, timeout: o.Timeout, tasks: tasks}
+	b.breaker.observer, _ = o.Observer.(BreakerObserver)
+	b.epochs = &epochs{store: s, denials: b.denials, breaker: b.breaker, timeout: o.Timeout, observe: o.Observer, tasks: tasks}
+	lanes := 1
+	if p, ok := s.(Parallel); ok {
+		lanes = max(1, p.Parallel())
+	}
+	bulk, _ := s.(BulkTaker)
+	for range lanes {
+		b.lanes = append(b.lanes, &combiner{
+			flight:     flight{store: s, bulk: bulk, apart: b.apart, observer: o.Observer},
+			denials:    b.denials,
+			epochs:     b.epochs,
+			breaker:    b.breaker,
+			timeout:    o.Timeout,
+			maxBatch:   o.MaxBatch,
+			maxWaiting: (o.MaxWaiting + lanes - 1) / lanes,
+		})
+	}
 	return b
 }
 
@@ -45,18 +71,44 @@ func (b *backend) do(ctx context.Context, dst []algo.Verdict, spends []Spend, ve
 	if b.taker != nil {
 		return b.doNow(ctx, dst, spends, verb)
 	}
-	j := new(job)
-	j.set(slices.Clone(spends), verb) // the caller may be gone before the job is done
-	if b.denials.ask(j) {
-		if b.combiner.observer != nil {
-			b.combiner.observer.Remembered()
+	p := b.passengers.get()
+	p.set(spends, verb)
+	denied, suspected := b.denials.ask(&p.job)
+	var err error
+	switch {
+	case denied:
+		if b.observe != nil {
+			b.observe.Remembered()
 		}
-		return append(dst, j.verdicts...), nil
+	case verb == take && b.apart != nil && len(spends) > 1 && !b.apart.Together(p.enlist(nil, nil)):
+		err = b.oneByOne(ctx, &p.job, suspected)
+	default:
+		err = b.ride(ctx, p)
 	}
-	if err := b.combiner.do(ctx, j); err != nil {
-		return dst, err // j may still be on its way
+	if err != nil {
+		return dst, err // p may still be on its way
 	}
-	return append(dst, j.verdicts...), nil
+	dst = append(dst, p.verdicts...)
+	b.passengers.put(p)
+	return dst, nil
+}
+
+// one is do for taking one spend.
+func (b *backend) one(ctx context.Context, s Spend) (v algo.Verdict, err error) {
+	spends, verdicts := [1]Spend{s}, [1]algo.Verdict{}
+	_, err = b.do(ctx, verdicts[:0], spends[:], take)
+	return verdicts[0], err
+}
+
+// ride does p in one of the next flights of its lane. Those of one key have
+// one lane; one of several keys takes that of its first. After an error p may
+// still be on its way.
+func (b *backend) ride(ctx context.Context, p *passenger) error {
+	lane := b.lanes[0]
+	if len(b.lanes) > 1 {
+		lane = b.lanes[shardOf(p.keys[0])%len(b.lanes)]
+	}
+	return lane.do(ctx, p)
 }
 
 // jobs are those that doNow uses again.
@@ -77,6 +129,24 @@ func (b *backend) doNow(ctx context.Context, dst []algo.Verdict, spends []Spend,
 	return dst, err
 }
 
+// givesBack reports whether j makes units available to others.
+func (j *job) givesBack() bool {
+	return j.verb == reset || j.verb == take && slices.ContainsFunc(j.spends, func(s Spend) bool { return s.Cost < 0 })
+}
+
+// wait reports whether j was denied, and for how long.
+func (j *job) wait() (longest time.Duration, denied bool) {
+	if j.verb == reset {
+		return 0, false
+	}
+	for _, v := range j.verdicts {
+		if !v.OK {
+			longest, denied = max(longest, duration(v.RetryAfter)), true
+		}
+	}
+	return longest, denied
+}
+
 // job is one decision on its way through a store.
 type job struct {
 	spends   []Spend
@@ -89,9 +159,11 @@ type job struct {
 	distinct []string // of keys, if the job has an update of its own
 }
 
+// set makes j about spends, which it copies: the caller may be gone before j is
+// done.
 func (j *job) set(spends []Spend, verb verb) {
 	n := len(spends)
-	j.spends, j.verb = spends, verb
+	j.spends, j.verb = append(j.spends[:0], spends...), verb
 	j.keys = slices.Grow(j.keys[:0], n)
 	for _, s := range spends {
 		j.keys = append(j.keys, StoreKey(s.Policy, s.Key))
@@ -103,7 +175,7 @@ func (j *job) set(spends []Spend, verb verb) {
 
 // clear lets go of what j refers to.
 func (j *job) clear() {
-	j.spends = nil
+	clear(j.spends)
 	clear(j.keys)
 	clear(j.before)
 	clear(j.distinct)

@@ -2,9 +2,9 @@ package limit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/limit/algo"
@@ -27,14 +27,22 @@ type Options struct {
 	// MaxDenials is the number of keys whose denial is remembered.
 	// Defaults to 10000; -1 remembers none.
 	MaxDenials int
-	// Observer, if set, is told what the limiter does.
+	// SyncEvery is how often the policies in Synced mode are told to the store
+	// and learnt from it. Defaults to 200ms.
+	SyncEvery time.Duration
+	// MaxSynced is the number of keys that Synced mode keeps in this process.
+	// Defaults to 1000000.
+	MaxSynced int
+	// Observer, if set, is told what the limiter does. It may also be a
+	// BreakerObserver, a NodesObserver and a SyncObserver.
 	Observer Observer
 }
 
 // Observer is told what a Limiter does. Its methods are called on the way of
 // a request and must not block.
 type Observer interface {
-	// Updated: one update of the store, for so many spends, took so long.
+	// Updated: one call of the store, for so many spends, took so long. The
+	// limiter's own affairs are calls for 0 spends.
 	Updated(spends int, took time.Duration, err error)
 	// Remembered: a spend was denied from memory, without the store.
 	Remembered()
@@ -50,11 +58,20 @@ type Spend struct {
 // Limiter decides by the states in a Store. It is safe for simultaneous use.
 //
 // Over a store that is not a [Taker], the decisions that are asked for while
-// an update is under way go to the store together in the next one; and a key
+// a call of the store is under way go to it together in the next one; and a key
 // that the store has denied is denied from memory until the moment at which
-// the answer could change, since until then units are only spent.
+// the answer could change, since until then units are only spent. A refund or
+// a reset ends that memory, on this node at once and on the others as soon as
+// they hear of it: at once if the store is a [Notifier], and within half a
+// second otherwise.
+//
+// A store that fails several times in a row is not asked again until it answers
+// a ping; meanwhile Policy.OnStoreError decides.
 type Limiter struct {
 	exact, local *backend
+	synced       *synced
+	roster       *roster
+	tasks        *tasks
 	timeout      time.Duration
 	waits        Queue
 }
@@ -70,12 +87,23 @@ func New(s Store, o *Options) *Limiter {
 	opts.MaxWaiting = orDefault(opts.MaxWaiting, 10_000)
 	opts.MaxDenials = orDefault(opts.MaxDenials, 10_000)
 
-	l := &Limiter{exact: newBackend(s, opts), timeout: opts.Timeout}
+	l := &Limiter{tasks: newTasks(), timeout: opts.Timeout}
+	l.exact = newBackend(s, opts, l.tasks)
 	l.local = l.exact
 	if opts.Local != nil && opts.Local != s {
-		l.local = newBackend(opts.Local, opts)
+		l.local = newBackend(opts.Local, opts, l.tasks)
 	}
+	l.roster = &roster{store: s, alone: l.exact.taker != nil, breaker: l.exact.breaker, timeout: opts.Timeout, tasks: l.tasks}
+	l.roster.observe, _ = opts.Observer.(NodesObserver)
 	return l
+}
+
+// Close tells the store what Synced mode has not told it yet and ends what the
+// limiter does in the background. It does not close the store. A Limiter that
+// is never closed does no harm, but for that.
+func (l *Limiter) Close() error {
+	l.tasks.close()
+	return nil
 }
 
 func orDefault[T int | time.Duration](v, otherwise T) T {
@@ -93,13 +121,21 @@ func (l *Limiter) Take(ctx context.Context, p *Policy, key string, cost int64) (
 	if err := p.checkSpend(key, cost); err != nil {
 		return d, err
 	}
-	b := l.backend(p)
-	if b.taker == nil {
+	by := l.decider(p)
+	b, ok := by.(*backend)
+	if !ok {
 		return l.one(l.decide(ctx, []Spend{{p, key, cost}}, take))
 	}
-	v, err := b.taker.Take(ctx, p, key, cost)
+	var v algo.Verdict
+	if b.taker != nil {
+		v, err = b.taker.Take(ctx, p, key, cost)
+	} else {
+		v, err = b.one(ctx, Spend{p, key, cost})
+	}
 	if err != nil {
-		return l.takeWithout(ctx, b, Spend{p, key, cost}, err)
+		var ds [1]Decision
+		_, err = l.without(ctx, part{by: by, spends: []Spend{{p, key, cost}}}, take, ds[:], err)
+		return ds[0], err
 	}
 	d.set(p, &v)
 	return d, nil
@@ -109,8 +145,9 @@ func (l *Limiter) Take(ctx context.Context, p *Policy, key string, cost int64) (
 // spends nothing under the others: their decisions are Allowed and report what
 // remains without this spend.
 //
-// Spends under Local and under Exact policies lie in two stores; the local
-// ones are then spent first and given back if the store denies the rest.
+// Spends of several modes are made one mode after another, those of the store
+// last, and given back if a later one is denied; so are spends whose keys the
+// store cannot change together (see Scattered).
 // Errors are those of Take; if there is one, nothing was spent that is known of.
 func (l *Limiter) TakeAll(ctx context.Context, spends []Spend) ([]Decision, error) {
 	for _, s := range spends {
@@ -155,7 +192,7 @@ func (l *Limiter) Reset(ctx context.Context, p *Policy, key string) error {
 	if err := p.checkSpend(key, 0); err != nil {
 		return err
 	}
-	_, err := l.backend(p).do(ctx, nil, []Spend{{p, key, 0}}, reset)
+	_, err := l.decider(p).do(ctx, nil, []Spend{{p, key, 0}}, reset)
 	return err
 }
 
@@ -186,16 +223,21 @@ func (l *Limiter) Wait(ctx context.Context, p *Policy, key string, cost int64) (
 	return d, err
 }
 
-// takeWithout is the way out of Take's fast path when b has failed.
-func (l *Limiter) takeWithout(ctx context.Context, b *backend, s Spend, failure error) (Decision, error) {
-	var ds [1]Decision
-	_, err := l.decideWithout(ctx, b, part{spends: []Spend{s}}, take, ds[:], failure)
-	return ds[0], err
+// decider is what decides for one mode.
+type decider interface {
+	// do applies verb to spends and appends a verdict for each to dst.
+	do(ctx context.Context, dst []algo.Verdict, spends []Spend, verb verb) ([]algo.Verdict, error)
 }
 
-func (l *Limiter) backend(p *Policy) *backend {
-	if p.Mode == Local {
+func (l *Limiter) decider(p *Policy) decider {
+	switch p.Mode {
+	case Local:
 		return l.local
+	case Synced:
+		return l.synced
+	}
+	if p.OnStoreError == FailLocal {
+		l.roster.begin() // it takes a while to know them
 	}
 	return l.exact
 }
@@ -207,102 +249,73 @@ func (l *Limiter) one(ds []Decision, err error) (Decision, error) {
 	return ds[0], nil
 }
 
-// decide decides spends, all or nothing.
+// decide decides spends, all or nothing. Those of different modes are decided
+// one mode after another, the store's own last, and what the first ones have
+// taken is given back if a later one denies.
 func (l *Limiter) decide(ctx context.Context, spends []Spend, verb verb) ([]Decision, error) {
 	ds := make([]Decision, len(spends))
-	if b := l.only(spends); b != nil {
-		_, err := l.decideOn(ctx, b, part{spends: spends}, verb, ds)
-		return ds, err
-	}
-	here, there := split(spends, func(p *Policy) bool { return l.backend(p) == l.local })
-	admitted, err := l.decideOn(ctx, l.local, here, verb, ds)
-	if err != nil {
-		return nil, err
-	}
-	rest := verb
-	if !admitted && verb == take {
-		rest = peek
-	}
-	all, err := l.decideOn(ctx, l.exact, there, rest, ds)
-	if verb == take && admitted && (err != nil || !all) {
-		if err := l.giveBack(ctx, here, ds); err != nil {
+	var room [3]part
+	parts := l.split(room[:0], spends)
+	for i, p := range parts {
+		admitted, err := l.decideOn(ctx, p, verb, ds)
+		if err == nil && (admitted || verb != take) {
+			continue
+		}
+		if back := l.giveBack(ctx, parts[:i], ds); err == nil {
+			err = back
+		}
+		if err != nil {
 			return nil, err
 		}
+		verb = peek // what remains under the others
 	}
-	return ds, err
+	return ds, nil
 }
 
-// only returns the backend of all spends, or nil if they have several.
-func (l *Limiter) only(spends []Spend) *backend {
-	b := l.exact
-	for i, s := range spends {
-		if i > 0 && l.backend(s.Policy) != b {
-			return nil
-		}
-		b = l.backend(s.Policy)
-	}
-	return b
-}
-
-// decideOn decides p on b, or without b if b fails, and writes the decisions
-// to their places in ds. It reports whether all of p is allowed.
-func (l *Limiter) decideOn(ctx context.Context, b *backend, p part, verb verb, ds []Decision) (bool, error) {
+// decideOn decides p, with its decider or without, and writes the decisions to
+// their places in ds. It reports whether all of p is allowed.
+func (l *Limiter) decideOn(ctx context.Context, p part, verb verb, ds []Decision) (bool, error) {
 	var space [4]algo.Verdict
-	verdicts, err := b.do(ctx, space[:0], p.spends, verb)
+	var verdicts []algo.Verdict
+	var err error
+	switch by := p.by.(type) { // calls that the compiler can see through keep space off the heap
+	case *backend:
+		verdicts, err = by.do(ctx, space[:0], p.spends, verb)
+	case *synced:
+		verdicts, err = by.do(ctx, space[:0], p.spends, verb)
+	}
 	if err != nil {
-		return l.decideWithout(ctx, b, p, verb, ds, err)
+		return l.without(ctx, p, verb, ds, err)
 	}
 	return p.put(ds, verdicts), nil
 }
 
-// decideWithout decides p after b has failed with failure, as the policies'
-// OnStoreError says.
-func (l *Limiter) decideWithout(ctx context.Context, b *backend, p part, verb verb, ds []Decision, failure error) (bool, error) {
-	if _, ok := errors.AsType[*StoreError](failure); !ok {
-		return false, failure // the caller's own doing
-	}
-	for i, s := range p.spends {
-		switch fail := s.Policy.OnStoreError; {
-		case fail == FailError, fail == FailLocal && b == l.local:
-			return false, failure
+// giveBack undoes the takes of parts and corrects what their decisions in ds
+// report. What was decided without a store is left as it is.
+func (l *Limiter) giveBack(ctx context.Context, parts []part, ds []Decision) error {
+	var failed error
+	for _, p := range parts {
+		if ds[p.place(0)].Degraded {
+			continue
 		}
-		ds[p.place(i)] = Decision{Policy: s.Policy.Name, Allowed: true, Limit: s.Policy.Quota}
-	}
-	allowed := true
-	here, _ := split(p.spends, func(p *Policy) bool { return p.OnStoreError == FailLocal })
-	if len(here.spends) > 0 {
-		for i, at := range here.at {
-			here.at[i] = p.place(at)
+		back := make([]Spend, len(p.spends))
+		for i, s := range p.spends {
+			back[i] = Spend{s.Policy, s.Key, -s.Cost}
 		}
-		verdicts, err := l.local.do(ctx, nil, here.spends, verb)
+		verdicts, err := p.by.do(context.WithoutCancel(ctx), nil, back, take)
 		if err != nil {
-			return false, err
+			failed = err
+			continue
 		}
-		allowed = here.put(ds, verdicts)
-	}
-	for i := range p.spends {
-		ds[p.place(i)].Degraded = true
-	}
-	return allowed, nil
-}
-
-// giveBack undoes the take of p on the local store and corrects what its
-// decisions in ds report.
-func (l *Limiter) giveBack(ctx context.Context, p part, ds []Decision) error {
-	back := make([]Spend, len(p.spends))
-	for i, s := range p.spends {
-		back[i] = Spend{s.Policy, s.Key, -s.Cost}
-	}
-	verdicts, err := l.local.do(context.WithoutCancel(ctx), nil, back, take)
-	if err == nil {
 		p.put(ds, verdicts)
 	}
-	return err
+	return failed
 }
 
-// part is some of a decision's spends, and where their decisions belong: nil
-// for all of them in their order.
+// part is those of a decision's spends that have one decider, and where their
+// decisions belong: nil for all of them in their order.
 type part struct {
+	by     decider
 	spends []Spend
 	at     []int
 }
@@ -314,16 +327,28 @@ func (p part) place(i int) int {
 	return p.at[i]
 }
 
-func split(spends []Spend, local func(*Policy) bool) (here, there part) {
-	for i, s := range spends {
-		to := &there
-		if local(s.Policy) {
-			to = &here
-		}
-		to.spends = append(to.spends, s)
-		to.at = append(to.at, i)
+// split appends to parts spends divided by their deciders, the exact one last.
+func (l *Limiter) split(parts []part, spends []Spend) []part {
+	if len(spends) == 0 {
+		return parts
 	}
-	return here, there
+	by := l.decider(spends[0].Policy)
+	if !slices.ContainsFunc(spends, func(s Spend) bool { return l.decider(s.Policy) != by }) {
+		return append(parts, part{by: by, spends: spends})
+	}
+	for _, by := range []decider{l.local, l.synced, l.exact} {
+		p := part{by: by}
+		for i, s := range spends {
+			if l.decider(s.Policy) == by {
+				p.spends = append(p.spends, s)
+				p.at = append(p.at, i)
+			}
+		}
+		if len(p.spends) > 0 && !slices.ContainsFunc(parts, func(o part) bool { return o.by == by }) {
+			parts = append(parts, p)
+		}
+	}
+	return parts
 }
 
 // put writes what verdicts say to p's places in ds and reports whether all are OK.

@@ -22,3 +22,10 @@ func TestPostgres(t *testing.T) {
 		t.Errorf("after a restart: %v", err)
 	}
 }
+
+func TestPrometheus(t *testing.T) {
+	p := StartPrometheus(t, "self", time.Second)
+	if err := p.ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

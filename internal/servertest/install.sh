@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs the servers that the tests start, as far as they are missing: Debian's
+# packages, by apt-get, which needs root. Nothing is left running.
+set -euo pipefail
+
+missing=()
+need() { # need PROGRAM PACKAGE
+	for dir in ${PATH//:/ } /usr/sbin /usr/lib/postgresql/*/bin; do
+		[ -x "$dir/$1" ] && return
+	done
+	missing+=("$2")
+}
+need initdb postgresql
+need mariadbd mariadb-server
+need redis-server redis-server
+need redis-cli redis-tools
+need prometheus prometheus
+
+if [ ${#missing[@]} -gt 0 ]; then
+	echo "installing ${missing[*]}"
+	apt-get update -q
+	# Run level 1 keeps the packages from starting their servers.
+	RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+fi
