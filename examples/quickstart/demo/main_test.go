@@ -116,7 +116,10 @@ func TestToken(t *testing.T) {
 		{"wrong secret", form("grant_type", grantType), id, "x", 401, "invalid_client"},
 		{"unknown client without a secret", form("grant_type", grantType, "client_id", "x"), "", "", 401, "invalid_client"},
 		{"no grant type", form(), id, secret, 400, "invalid_request"},
-		{"another grant type", form("grant_type", "password"), id, secret, 400, "unsupported_grant_type"},
+		{"for a user", form("grant_type", "password", "username", "alex", "password", "alex-password"), id, secret, 200, ""},
+		{"a user's wrong password", form("grant_type", "password", "username", "alex", "password", "kim-password"), id, secret, 400, "invalid_grant"},
+		{"an unknown user", form("grant_type", "password", "username", "nobody", "password", ""), id, secret, 400, "invalid_grant"},
+		{"another grant type", form("grant_type", "implicit"), id, secret, 400, "unsupported_grant_type"},
 		{"twice", form("grant_type", grantType, "grant_type", grantType), id, secret, 400, "invalid_request"},
 		{"too large", form("grant_type", strings.Repeat("x", 9<<10)), id, secret, 400, "invalid_request"},
 	}

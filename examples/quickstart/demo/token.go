@@ -12,7 +12,14 @@ import (
 // service keeps these elsewhere, and hashed.
 var clients = map[string]string{
 	"demo-app":    "demo-secret",
+	"big-app":     "big-secret",
 	"trusted-app": "trusted-secret",
+}
+
+// users are those whom a client may ask for tokens for, with their passwords.
+var users = map[string]string{
+	"alex": "alex-password",
+	"kim":  "kim-password",
 }
 
 // grant is a successful answer of RFC 6749, section 5.1.
@@ -22,8 +29,9 @@ type grant struct {
 	ExpiresIn   int    `json:"expires_in"` // seconds
 }
 
-// token is an OAuth 2.0 token endpoint for the client credentials grant of RFC
-// 6749, section 4.4. The tokens are random, and nothing here asks for them.
+// token is an OAuth 2.0 token endpoint for the client credentials grant and the
+// password grant of RFC 6749, sections 4.4 and 4.3. The tokens are random, and
+// nothing here asks for them.
 func token(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	r.Body = http.MaxBytesReader(w, r.Body, 8<<10)
@@ -41,13 +49,15 @@ func token(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case twice:
 		refuse(w, http.StatusBadRequest, "invalid_request", "the client authenticates in two ways")
-	case !known(id, secret):
+	case !known(clients, id, secret):
 		w.Header().Set("WWW-Authenticate", `Basic realm="demo"`)
 		refuse(w, http.StatusUnauthorized, "invalid_client", "client_id or client_secret is wrong")
 	case r.PostForm.Get("grant_type") == "":
 		refuse(w, http.StatusBadRequest, "invalid_request", "grant_type is missing")
-	case r.PostForm.Get("grant_type") != "client_credentials":
-		refuse(w, http.StatusBadRequest, "unsupported_grant_type", "only client_credentials is supported")
+	case r.PostForm.Get("grant_type") == "password" && !known(users, r.PostForm.Get("username"), r.PostForm.Get("password")):
+		refuse(w, http.StatusBadRequest, "invalid_grant", "username or password is wrong")
+	case r.PostForm.Get("grant_type") != "password" && r.PostForm.Get("grant_type") != "client_credentials":
+		refuse(w, http.StatusBadRequest, "unsupported_grant_type", "only client_credentials and password are supported")
 	default:
 		answer(w, http.StatusOK, grant{AccessToken: rand.Text(), TokenType: "Bearer", ExpiresIn: 3600})
 	}
@@ -71,8 +81,8 @@ func credentials(r *http.Request) (id, secret string, twice bool) {
 }
 
 // known compares hashes, so that the time it takes tells nothing about a secret.
-func known(id, secret string) bool {
-	want, ok := clients[id]
+func known(secrets map[string]string, name, secret string) bool {
+	want, ok := secrets[name]
 	got, expected := sha256.Sum256([]byte(secret)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(got[:], expected[:]) == 1 && ok
 }
