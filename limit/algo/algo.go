@@ -100,6 +100,18 @@ type Verdict struct {
 // The Limit must have passed the algorithm's Check; 0 <= now.
 type Func func(l Limit, s State, now Ticks, cost int64) (State, Verdict)
 
+// ChargeFunc returns the State after units were spent at the instant at,
+// whether or not they were admitted: it is how one node takes in what others
+// have admitted. Charging what Decide has admitted, in its order, gives the State
+// that Decide gave.
+//
+// at may lie before State's own instant, for a spend that is told of late. It is
+// charged to the frame that it belongs to, or not at all if it counts no more.
+// Sums that do not fit are cut off at 1<<63-1.
+//
+// The Limit must have passed the algorithm's Check; 0 <= at, 0 <= units.
+type ChargeFunc func(l Limit, s State, at Ticks, units int64) State
+
 // Algorithm is one way of counting, to be found in [All].
 type Algorithm struct {
 	// Name is how configurations call it.
@@ -108,6 +120,8 @@ type Algorithm struct {
 	ID byte
 	// Decide is the algorithm.
 	Decide Func
+	// Charge is Decide for units that are spent already.
+	Charge ChargeFunc
 	// Used reports how much of the quota is in use at now, in units, as
 	// Decide counts it. It is for people: Decide itself never rounds.
 	Used func(l Limit, s State, now Ticks) float64
@@ -160,4 +174,12 @@ func ByName(name string) *Algorithm {
 		}
 	}
 	return nil
+}
+
+// sum adds counts, saturating.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

@@ -11,6 +11,7 @@ var Fixed = &Algorithm{
 	Name:     "fixed",
 	ID:       'f',
 	Decide:   fixed,
+	Charge:   fixedCharge,
 	Used:     func(l Limit, s State, now Ticks) float64 { _, n := fixedCount(l, s, max(now, s.At)); return float64(n) },
 	MaxQuota: MaxQuota,
 }
@@ -39,6 +40,17 @@ func fixed(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 		return State{}, v
 	}
 	return State{At: now, A: spent}, v
+}
+
+func fixedCharge(l Limit, s State, at Ticks, units int64) State {
+	if l.Quota == 0 || units == 0 {
+		return s
+	}
+	if now := max(at, s.At); at >= now-now%l.Window {
+		_, spent := fixedCount(l, s, now)
+		return State{At: now, A: sum(spent, units)}
+	}
+	return s // of a window that is over
 }
 
 // fixedCount returns the start of the window that holds now and what was spent in it.

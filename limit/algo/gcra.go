@@ -21,6 +21,7 @@ var GCRA = &Algorithm{
 	Name:     "gcra",
 	ID:       'g',
 	Decide:   gcra,
+	Charge:   gcraCharge,
 	Used:     gcraUsed,
 	MaxQuota: MaxQuota,
 	Bursts:   true,
@@ -58,6 +59,18 @@ func gcra(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 		return State{}, v
 	}
 	return State{At: now, A: missing, B: part}, v
+}
+
+// gcraCharge takes a spend that is told of late for one at State's own instant:
+// what has been refilled since is not known any more. It errs on the safe side,
+// by at most what was refilled in between.
+func gcraCharge(l Limit, s State, at Ticks, units int64) State {
+	if l.Quota == 0 || units == 0 {
+		return s
+	}
+	at = max(at, s.At)
+	missing, part := refill(l, s, at)
+	return State{At: at, A: sum(missing, units), B: part}
 }
 
 // refill returns what is missing from the bucket at now >= s.At: whole units,

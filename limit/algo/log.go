@@ -1,8 +1,10 @@
 package algo
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // MaxLogQuota bounds the quota of the sliding log, whose State grows with it.
@@ -21,6 +23,7 @@ var Log = &Algorithm{
 	Name:     "log",
 	ID:       'l',
 	Decide:   logDecide,
+	Charge:   logCharge,
 	Used:     logUsed,
 	MaxQuota: MaxLogQuota,
 }
@@ -60,6 +63,28 @@ func logDecide(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 		v.ResetAfter = add(lag, spends[n-1].at+l.Window-now)
 	}
 	return kept, v
+}
+
+// logCharge keeps the log bounded: of units that were spent at one instant it
+// keeps MaxLogQuota, and of all the newest MaxLogQuota or a little more. As long
+// as those count nothing is admitted under any quota, so the rest is of no use.
+func logCharge(l Limit, s State, at Ticks, units int64) State {
+	now := max(at, s.At)
+	if l.Quota == 0 || units == 0 || now-at >= l.Window {
+		return s
+	}
+	spends, _ := live(l, s, now)
+	i, found := slices.BinarySearchFunc(spends, at, func(e spend, at Ticks) int { return cmp.Compare(e.at, at) })
+	if !found {
+		spends = slices.Insert(spends, i, spend{at: at})
+	}
+	spends[i].units = min(MaxLogQuota, sum(spends[i].units, units))
+	oldest, used := len(spends), int64(0)
+	for oldest > 0 && used < MaxLogQuota {
+		oldest--
+		used += spends[oldest].units
+	}
+	return logState(now, spends[oldest:], used)
 }
 
 // live returns the spends that still count at now, and their sum. A spend

@@ -25,6 +25,7 @@ var Sliding = &Algorithm{
 	Decide: func(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 		return slide(l, s, now, cost, false)
 	},
+	Charge:   slideCharge,
 	Used:     func(l Limit, s State, now Ticks) float64 { return slideUsed(l, s, now, false) },
 	MaxQuota: MaxQuota,
 }
@@ -45,6 +46,7 @@ var Proportional = &Algorithm{
 	Decide: func(l Limit, s State, now Ticks, cost int64) (State, Verdict) {
 		return slide(l, s, now, cost, true)
 	},
+	Charge:   slideCharge,
 	Used:     func(l Limit, s State, now Ticks) float64 { return slideUsed(l, s, now, true) },
 	MaxQuota: MaxQuota,
 }
@@ -86,6 +88,23 @@ func slide(l Limit, s State, now Ticks, cost int64, proportional bool) (State, V
 		return State{}, v
 	}
 	return State{At: now, A: previous, B: current}, v
+}
+
+func slideCharge(l Limit, s State, at Ticks, units int64) State {
+	if l.Quota == 0 || units == 0 {
+		return s
+	}
+	now := max(at, s.At)
+	start, previous, current := frames(l, s, now)
+	switch {
+	case at >= start:
+		current = sum(current, units)
+	case at >= start-l.Window:
+		previous = sum(previous, units)
+	default:
+		return s // of a frame that counts no more
+	}
+	return State{At: now, A: previous, B: current}
 }
 
 // frames returns the frame that holds now >= s.At, and the units spent in the
