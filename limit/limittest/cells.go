@@ -13,12 +13,20 @@ import (
 
 func absent(t *testing.T, h Harness) {
 	s := h.open(t)
-	err := s.Update(timeout(t), []string{"b", "a"}, func(now algo.Ticks, cells []limit.Cell) error {
+	if err := s.Delete(timeout(t), "a", "never seen"); err != nil {
+		t.Errorf("delete of keys that are not there: %v", err)
+	}
+	if err := s.Ping(timeout(t)); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+	keys := joined(t, s, 3)
+	slices.Reverse(keys)
+	err := s.Update(timeout(t), keys, func(now algo.Ticks, cells []limit.Cell) error {
 		if now <= 0 {
 			t.Errorf("the store's clock reads %d, want ticks since the epoch", now)
 		}
-		if len(cells) != 2 || cells[0].Key != "b" || cells[1].Key != "a" {
-			t.Errorf("cells %+v, want b and a, in the order of the keys", cells)
+		if !slices.EqualFunc(cells, keys, func(c limit.Cell, key string) bool { return c.Key == key }) {
+			t.Errorf("cells %+v, want one for each of %q, in this order", cells, keys)
 		}
 		for _, c := range cells {
 			if !c.State.Equal(algo.State{}) || c.Dirty {
@@ -29,12 +37,6 @@ func absent(t *testing.T, h Harness) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if err := s.Delete(timeout(t), "a", "never seen"); err != nil {
-		t.Errorf("delete of keys that are not there: %v", err)
-	}
-	if err := s.Ping(timeout(t)); err != nil {
-		t.Errorf("ping: %v", err)
 	}
 }
 
@@ -65,9 +67,10 @@ func brief(s algo.State) string {
 
 func failingFn(t *testing.T, h Harness) {
 	s := h.open(t)
-	put(t, s, algo.State{A: 1}, algo.Day, "known")
+	keys := joined(t, s, 2)
+	put(t, s, algo.State{A: 1}, algo.Day, keys[0])
 	mine := errors.New("mine")
-	err := s.Update(timeout(t), []string{"known", "unknown"}, func(_ algo.Ticks, cells []limit.Cell) error {
+	err := s.Update(timeout(t), keys, func(_ algo.Ticks, cells []limit.Cell) error {
 		for i := range cells {
 			cells[i].State.A, cells[i].TTL, cells[i].Dirty = 7, algo.Day, true
 		}
@@ -76,9 +79,9 @@ func failingFn(t *testing.T, h Harness) {
 	if err != mine {
 		t.Errorf("update returns %v (%T), want fn's own error as it is", err, err)
 	}
-	for key, want := range map[string]int64{"known": 1, "unknown": 0} {
-		if got, _ := look(t, s, key); got.A != want {
-			t.Errorf("%s: A is %d after an error of fn, want %d as before", key, got.A, want)
+	for i, want := range []int64{1, 0} {
+		if got, _ := look(t, s, keys[i]); got.A != want {
+			t.Errorf("%s: A is %d after an error of fn, want %d as before", keys[i], got.A, want)
 		}
 	}
 }
@@ -86,21 +89,20 @@ func failingFn(t *testing.T, h Harness) {
 func allOrNothing(t *testing.T, h Harness) {
 	t.Run("only dirty cells are kept", func(t *testing.T) {
 		s := h.open(t)
+		keys := joined(t, s, 2)
 		update(t, s, func(cells []limit.Cell) {
 			count(cells)
 			cells[0].Dirty = false
-		}, "clean", "dirty")
-		clean, _ := look(t, s, "clean")
-		dirty, _ := look(t, s, "dirty")
+		}, keys...)
+		clean, _ := look(t, s, keys[0])
+		dirty, _ := look(t, s, keys[1])
 		if clean.A != 0 || dirty.A != 1 {
-			t.Errorf("clean is %d and dirty is %d, want 0 and 1", clean.A, dirty.A)
+			t.Errorf("the clean cell counts %d and the dirty one %d, want 0 and 1", clean.A, dirty.A)
 		}
 	})
 	t.Run("a thousand keys at once", func(t *testing.T) {
-		s, keys := h.open(t), make([]string, 1000)
-		for i := range keys {
-			keys[i] = fmt.Sprint("key ", i*7919%len(keys))
-		}
+		s := h.open(t)
+		keys := joined(t, s, 1000)
 		for want := range int64(2) {
 			update(t, s, func(cells []limit.Cell) {
 				for i, c := range cells {
@@ -113,7 +115,8 @@ func allOrNothing(t *testing.T, h Harness) {
 		}
 	})
 	t.Run("nobody sees a part", func(t *testing.T) {
-		clients, keys := h.clients(t), []string{"a", "b", "c", "d"}
+		clients := h.clients(t)
+		keys := joined(t, clients[0], 4)
 		var wg sync.WaitGroup
 		for g := range 4 {
 			wg.Go(func() {
@@ -140,9 +143,8 @@ func together(t *testing.T, s limit.Store, keys []string) {
 		before = before[:0]
 		for i := range cells {
 			before = append(before, cells[i].State.A)
-			cells[i].TTL, cells[i].Dirty = algo.Day, true
 		}
-		count(cells)
+		countUp(cells)
 		return nil
 	})
 	if err != nil {

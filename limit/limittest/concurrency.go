@@ -1,8 +1,6 @@
 package limittest
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,10 +13,7 @@ import (
 
 func oppositeOrders(t *testing.T, h Harness) {
 	clients := h.clients(t)
-	keys := make([]string, 10)
-	for i := range keys {
-		keys[i] = fmt.Sprint("key ", i)
-	}
+	keys := joined(t, clients[0], 10)
 	ctx := timeout(t)
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -29,10 +24,7 @@ func oppositeOrders(t *testing.T, h Harness) {
 			}
 			for range 25 {
 				err := clients[g/2].Update(ctx, own, func(_ algo.Ticks, cells []limit.Cell) error {
-					for i := range cells {
-						cells[i].TTL, cells[i].Dirty = algo.Day, true
-					}
-					count(cells)
+					countUp(cells)
 					return nil
 				})
 				if err != nil {
@@ -50,52 +42,59 @@ func oppositeOrders(t *testing.T, h Harness) {
 	}
 }
 
+// exactQuota has the callers of two clients spend one quota, each way that the
+// store has in turn, and then another by two Limiters.
 func exactQuota(t *testing.T, h Harness) {
-	const quota, callers = 200, 32
+	const quota, callers = 100, 16
 	for _, a := range algo.All {
 		if a == algo.Proportional {
 			continue // admits more than a quota to a young frame, by design
 		}
 		t.Run(a.Name, func(t *testing.T) {
 			clients, p, ctx := h.clients(t), year(a, quota), timeout(t)
-			var admitted atomic.Int64
-			var wg sync.WaitGroup
-			for _, s := range clients {
-				for range callers {
-					wg.Go(func() { admitted.Add(exhaust(ctx, t, s, p)) })
-				}
+			var limiters [2]*limit.Limiter
+			for i, s := range clients {
+				limiters[i] = limit.New(s, &limit.Options{Timeout: patience})
+				t.Cleanup(func() { limiters[i].Close() })
 			}
-			wg.Wait()
-			if n := admitted.Load(); n != quota {
-				t.Errorf("%d units admitted, want exactly %d", n, quota)
+			for name, take := range map[string]func(client, turn int) (bool, error){
+				"any way": func(client, turn int) (bool, error) {
+					v, err := spendAnyWay(ctx, clients[client], p, 1, turn)
+					return v.OK, err
+				},
+				"by limiters": func(client, _ int) (bool, error) {
+					d, err := limiters[client].Take(ctx, p, "limited", 1)
+					return d.Allowed, err
+				},
+			} {
+				var admitted atomic.Int64
+				var wg sync.WaitGroup
+				for g := range 2 * callers {
+					wg.Go(func() {
+						admitted.Add(exhaust(t, func(turn int) (bool, error) { return take(g%2, turn) }))
+					})
+				}
+				wg.Wait()
+				if n := admitted.Load(); n != quota {
+					t.Errorf("%s: %d units admitted, want exactly %d", name, n, quota)
+				}
 			}
 		})
 	}
 }
 
-// exhaust spends unit by unit until the first denial and returns how many were
-// admitted.
-func exhaust(ctx context.Context, t *testing.T, s limit.Store, p *limit.Policy) (admitted int64) {
-	for i := 0; ; i++ {
-		v, err := spendEitherWay(ctx, s, p, 1, i)
+// exhaust takes until the first denial and returns how often it was admitted.
+func exhaust(t *testing.T, take func(turn int) (bool, error)) (admitted int64) {
+	for turn := 0; ; turn++ {
+		ok, err := take(turn)
 		if err != nil {
 			t.Error(err)
-			return admitted
 		}
-		if !v.OK {
+		if err != nil || !ok {
 			return admitted
 		}
 		admitted++
 	}
-}
-
-// spendEitherWay spends from one key through Update and, every other time,
-// through the store's fast path if it has one.
-func spendEitherWay(ctx context.Context, s limit.Store, p *limit.Policy, cost int64, i int) (algo.Verdict, error) {
-	if fast, ok := s.(limit.Taker); ok && i%2 == 0 {
-		return fast.Take(ctx, p, "shared", cost)
-	}
-	return spend(ctx, s, p, "shared", cost)
 }
 
 // monotonicTime writes the time of each update into the cell, so that each sees

@@ -22,8 +22,8 @@ type fault struct {
 	name, property string
 	update         func(next updater) updater
 	wrap           func(*client) limit.Store
-	denies         bool // says that nothing was sent, when it was
-	leaks          bool // leaves a goroutine behind
+	denies         string // the call of which it says that nothing was sent, when it was
+	leaks          bool   // leaves a goroutine behind
 }
 
 var faults = []fault{
@@ -46,10 +46,62 @@ var faults = []fault{
 	{name: "rounds waits to milliseconds", property: "a Taker decides like the algorithm", wrap: func(c *client) limit.Store { return rounding{c} }},
 	{name: "tells the time in seconds", property: "decision scripts", update: coarse},
 	{name: "forgets with its client", property: "States survive their client", wrap: func(c *client) limit.Store { return forgetful{c} }},
-	{name: "denies what it has sent", property: "a lost connection is told truthfully", denies: true},
+	{name: "denies what it has sent", property: "a lost connection is told truthfully", denies: "update"},
 	{name: "leaks a goroutine", property: "a closed store says so and leaves nothing running", leaks: true},
+	{name: "denies what it has swapped", property: "a lost connection is told truthfully", wrap: swapping(fairly), denies: "swap"},
+	{name: "denies what it has taken", property: "a lost connection is told truthfully", wrap: taking(truly), denies: "take bulk"},
 	{name: "lists keys twice", property: "a Lister yields each live key once", wrap: func(c *client) limit.Store { return stuttering{c} }},
+
+	{name: "swaps all or nothing", property: swapper, wrap: swapping(allOrNone)},
+	{name: "leaves lost cells dirty", property: swapper, wrap: swapping(stubborn)},
+	{name: "brings deleted keys back", property: swapper, wrap: swapping(necromantic)},
+	{name: "takes a Version of 0 for any", property: swapper, wrap: swapping(forceful)},
+	{name: "takes equal States for the same", property: swapper, wrap: swapping(byContent)},
+	{name: "swaps the first thousand", property: swapper, wrap: swapping(shortWinded)},
+	{name: "swaps in two steps", property: swapper, wrap: swapping(inTwoSteps)},
+	{name: "updates without a new Version", property: swapper, wrap: unversioned},
+	{name: "halves the TTLs of swaps", property: "a State lives as long as its TTL", wrap: swapping(shortLived)},
+	{name: "swaps for nobody", property: "a context ends a call with at most one effect", wrap: swapping(deafSwap)},
+
+	{name: "takes once instead of often", property: bulkTaker, wrap: takingBy(func(t limit.Take, c *limit.Cell) {
+		t.Times = 1
+		spendTimes(t, c)
+	})},
+	{name: "takes in floating point", property: bulkTaker, wrap: takingBy(floating)},
+	{name: "goes back in time", property: bulkTaker, wrap: takingBy(func(t limit.Take, c *limit.Cell) {
+		c.State.At = min(c.State.At, t.Now)
+		spendTimes(t, c)
+	})},
+	{name: "keeps what it took for half its time", property: bulkTaker, wrap: takingBy(func(t limit.Take, c *limit.Cell) {
+		spendTimes(t, c)
+		c.TTL /= 2
+	})},
+	{name: "writes what it denies", property: bulkTaker, wrap: takingBy(func(t limit.Take, c *limit.Cell) {
+		if v := spendTimes(t, c); !v.OK {
+			c.TTL, c.Dirty = v.ResetAfter, true
+		}
+	})},
+	{name: "tells what it has left", property: bulkTaker, wrap: taking(tellsAfter)},
+	{name: "takes in two steps", property: "a quota is spent exactly once", wrap: taking(takeInTwoSteps)},
+
+	{name: "hears everything twice", property: notifier, wrap: noting(func(n notes) limit.Notifier { return doubling{n} })},
+	{name: "sends in the background", property: notifier, wrap: noting(func(n notes) limit.Notifier { return hasty{n} })},
+	{name: "loses its connection without a word", property: notifier, wrap: noting(func(n notes) limit.Notifier { return silent{n} })},
+
+	{name: "looks at two keys of many", property: scattered, wrap: placing(func(keys []string) bool {
+		return samePlace(keys[:min(len(keys), 2)])
+	})},
+	{name: "keeps single keys apart", property: scattered, wrap: placing(func(keys []string) bool {
+		return len(keys) > 1 && samePlace(keys)
+	})},
 }
+
+const (
+	swapper   = "a Swapper commits what nobody has changed"
+	bulkTaker = "a BulkTaker decides like the algorithm"
+	notifier  = "what a Notifier says is heard"
+	scattered = "a Scattered store knows which keys go together"
+)
 
 const faultNumber = "STINT_TEST_FAULT"
 

@@ -2,6 +2,7 @@ package limittest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,17 +65,17 @@ func name(keys []string, number int64) string {
 
 func refusedKeys(t *testing.T, s limit.Store) {
 	for _, key := range []string{"", strings.Repeat("k", limit.MaxKeyLen+1)} {
-		err := s.Update(timeout(t), []string{"fine", key}, func(_ algo.Ticks, cells []limit.Cell) error {
-			cells[0].State.A, cells[0].TTL, cells[0].Dirty = 1, algo.Day, true
-			return nil
-		})
-		for op, err := range map[string]error{"update": err, "delete": s.Delete(timeout(t), "fine", key)} {
-			if fault := storeError(t, op, err, limit.ErrKeyLen); fault.Sent {
+		keys := []string{"fine", key}
+		for op, call := range keyedCalls(s, keys...) {
+			if apart, ok := s.(limit.Scattered); ok && op == "update" && !apart.Together(keys) {
+				continue
+			}
+			if fault := storeError(t, op, call(timeout(t)), limit.ErrKeyLen); fault.Sent {
 				t.Errorf("%s of a key of %d bytes says that it was sent", op, len(key))
 			}
-		}
-		if got, _ := look(t, s, "fine"); got.A != 0 {
-			t.Errorf("a key of %d bytes was refused, and the other key of the update changed", len(key))
+			if got, _ := look(t, s, "fine"); !got.Equal(algo.State{}) {
+				t.Errorf("%s of a key of %d bytes was refused, and the other key changed", op, len(key))
+			}
 		}
 	}
 }
@@ -93,18 +94,15 @@ func listing(t *testing.T, h Harness) {
 	for i, key := range keys {
 		want[key] = algo.State{A: int64(i + 1)}.WithEntries(key)
 	}
-	for from := 0; from < len(keys); from += 100 {
-		update(t, s, func(cells []limit.Cell) {
-			for i := range cells {
-				cells[i].State = want[cells[i].Key]
-			}
-		}, keys[from:min(from+100, len(keys))]...)
+	for some := range slices.Chunk(keys, 100) {
+		writeAll(t, s, want, algo.Day, some...)
 	}
-	put(t, s, algo.State{A: 1}, algo.Day, "deleted", "many deleted")
+	gone := map[string]algo.State{"deleted": {A: 1}, "many deleted": {A: 1}, "expired": {A: 1}, "many expired": {A: 1}}
+	writeAll(t, s, gone, algo.Day, "deleted", "many deleted")
 	if err := s.Delete(timeout(t), "deleted", "many deleted"); err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, algo.State{A: 1}, algo.Millisecond, "expired", "many expired")
+	writeAll(t, s, gone, algo.Millisecond, "expired", "many expired")
 	h.pause(t, 2*time.Second)
 
 	for _, prefix := range []string{"", "many ", "many 00", "a", "A", "\xff", "\xff\xff", "\x00", "%", "_", "*", "nothing begins so", keys[2]} {

@@ -45,7 +45,20 @@ func Pure() Subject { return &cellSubject{cells: mapCells{}} }
 // from the script's: then the frames of all windows that divide 365 days lie
 // alike on both. It cannot be stepped back.
 func OverStore(t testing.TB, s limit.Store, advance func(t testing.TB, d time.Duration)) Subject {
-	return &cellSubject{cells: &storeCells{ctx: t.Context(), t: t, store: s, advance: advance}}
+	cells := &storeCells{ctx: t.Context(), store: s}
+	if advance != nil {
+		cells.clock = &clock{t: t, store: s, advance: advance}
+	}
+	return &cellSubject{cells: cells}
+}
+
+// LimiterOver returns a Subject that is a Limiter on s, by whichever fast path s
+// has. advance moves the clock of s, as in OverStore, and cannot be nil. The
+// Limiter remembers no denials, since it would do so by the clock on the wall.
+func LimiterOver(t testing.TB, s limit.Store, advance func(t testing.TB, d time.Duration)) Subject {
+	l := limit.New(s, &limit.Options{MaxDenials: -1, Timeout: patience})
+	t.Cleanup(func() { l.Close() })
+	return OverLimiter(t.Context(), l, (&clock{t: t, store: s, advance: advance}).set)
 }
 
 // OverLimiter returns a Subject that is l. set sets the clock of its store.

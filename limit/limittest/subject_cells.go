@@ -2,8 +2,6 @@ package limittest
 
 import (
 	"context"
-	"testing"
-	"time"
 
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
@@ -22,27 +20,15 @@ func (m mapCells) update(key string, change func(algo.Ticks, algo.State) (algo.S
 
 // storeCells keep States in a store.
 type storeCells struct {
-	ctx     context.Context
-	t       testing.TB
-	store   limit.Store
-	advance func(t testing.TB, d time.Duration) // nil: decide by now instead of the store's clock
-	now     algo.Ticks                          // of the script
-	aligned bool
+	ctx   context.Context
+	store limit.Store
+	clock *clock     // nil: decide by now instead of the store's clock
+	now   algo.Ticks // of the script
 }
 
-// align is a multiple of every window that a script is likely to have. Frames
-// lie alike on clocks that are a multiple of it apart.
-const align = algo.Year
-
 func (c *storeCells) set(now algo.Ticks) {
-	if c.advance != nil {
-		wait := now - c.now
-		if !c.aligned {
-			_, clock := look(c.t, c.store, "the clock")
-			wait = ((now-clock)%align + align) % align
-			c.aligned = true
-		}
-		c.advance(c.t, time.Duration(wait)*time.Microsecond)
+	if c.clock != nil {
+		c.clock.set(now)
 	}
 	c.now = now
 }
@@ -50,14 +36,14 @@ func (c *storeCells) set(now algo.Ticks) {
 func (c *storeCells) update(key string, change func(algo.Ticks, algo.State) (algo.State, algo.Ticks)) error {
 	return c.store.Update(c.ctx, []string{key}, func(now algo.Ticks, cells []limit.Cell) error {
 		cell := &cells[0]
-		if c.advance == nil {
+		if c.clock == nil {
 			now = c.now
 		}
 		after, ttl := change(now, cell.State)
 		if after.Equal(cell.State) {
 			return nil
 		}
-		if c.advance == nil && ttl > 0 {
+		if c.clock == nil && ttl > 0 {
 			ttl = algo.Day // by the store's clock, which does not follow the script's
 		}
 		cell.State, cell.TTL, cell.Dirty = after, ttl, true

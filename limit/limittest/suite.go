@@ -31,6 +31,10 @@ type Harness struct {
 // patience bounds everything that a test waits for.
 const patience = 30 * time.Second
 
+// budget bounds what a test does many times over or with random input: on a
+// slow store it does so less often.
+const budget = 2 * time.Second
+
 // Run holds the stores of h against every property of the contract.
 func Run(t *testing.T, h Harness) {
 	for _, property := range []struct {
@@ -42,12 +46,16 @@ func Run(t *testing.T, h Harness) {
 		{"keys are compared byte by byte", hostileKeys},
 		{"an error of fn keeps nothing", failingFn},
 		{"several keys change together or not at all", allOrNothing},
+		{"a Scattered store knows which keys go together", scattered},
 		{"opposite orders of keys do not deadlock", oppositeOrders},
 		{"a quota is spent exactly once", exactQuota},
 		{"time never goes back for a key", monotonicTime},
 		{"a State lives as long as its TTL", expiry},
 		{"a context ends a call with at most one effect", cancellation},
 		{"a Taker decides like the algorithm", taker},
+		{"a BulkTaker decides like the algorithm", bulkTaker},
+		{"a Swapper commits what nobody has changed", swapper},
+		{"what a Notifier says is heard", notifier},
 		{"decision scripts", decisions},
 		{"States survive their client", durability},
 		{"a lost connection is told truthfully", brokenConnection},
@@ -145,6 +153,14 @@ func count(cells []limit.Cell) {
 	}
 }
 
+// countUp is count of cells that are to be committed.
+func countUp(cells []limit.Cell) {
+	count(cells)
+	for i := range cells {
+		cells[i].TTL, cells[i].Dirty = algo.Day, true
+	}
+}
+
 // storeError reports an error of the test unless err is a *limit.StoreError, one
 // that wraps want if want is not nil.
 func storeError(t testing.TB, op string, err, want error) *limit.StoreError {
@@ -165,19 +181,6 @@ func storeError(t testing.TB, op string, err, want error) *limit.StoreError {
 // year is a policy whose window does not end while a test runs.
 func year(a *algo.Algorithm, quota int64) *limit.Policy {
 	return &limit.Policy{Name: "year", Algorithm: a, Quota: quota, Window: 365 * 24 * time.Hour}
-}
-
-// spend takes cost from key under p the way a Limiter does, through Update.
-func spend(ctx context.Context, s limit.Store, p *limit.Policy, key string, cost int64) (v algo.Verdict, err error) {
-	err = s.Update(ctx, []string{limit.StoreKey(p, key)}, func(now algo.Ticks, cells []limit.Cell) error {
-		var state algo.State
-		state, v = p.Decide(cells[0].State, now, cost)
-		if !state.Equal(cells[0].State) {
-			cells[0].State, cells[0].TTL, cells[0].Dirty = state, v.ResetAfter, true
-		}
-		return nil
-	})
-	return v, err
 }
 
 // extremes are the States that are hardest to keep.

@@ -3,7 +3,6 @@ package limittest
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -22,18 +21,18 @@ func taker(t *testing.T, h Harness) {
 	case h.Advance == nil:
 		t.Skip("the store's clock cannot be set")
 	}
-	histories := 0
+	histories, stride := 0, &stride{h: h}
 	for _, a := range algo.All {
 		t.Run(a.Name, func(t *testing.T) {
-			rapid.Check(t, func(r *rapid.T) {
+			randomly(t, func(r *rapid.T) {
 				histories++
-				compare(t, r, h, s, fast, a, fmt.Sprint("history ", histories))
+				compare(t, r, stride, s, fast, a, fmt.Sprint("history ", histories))
 			})
 		})
 	}
 }
 
-func compare(t *testing.T, r *rapid.T, h Harness, s limit.Store, fast limit.Taker, a *algo.Algorithm, key string) {
+func compare(t *testing.T, r *rapid.T, stride *stride, s limit.Store, fast limit.Taker, a *algo.Algorithm, key string) {
 	p := drawPolicy(r, a)
 	var pure algo.State
 	var expires algo.Ticks
@@ -41,9 +40,7 @@ func compare(t *testing.T, r *rapid.T, h Harness, s limit.Store, fast limit.Take
 		if rapid.IntRange(0, 9).Draw(r, "change") == 0 {
 			p = drawPolicy(r, a)
 		}
-		window := int64(p.Window / time.Microsecond)
-		gap := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, 10), rapid.Int64Range(0, window/2), rapid.Int64Range(0, 3*window)).Draw(r, "gap")
-		h.Advance(t, time.Duration(gap)*time.Microsecond)
+		stride.take(t, r, p)
 		kept, now := look(t, s, limit.StoreKey(p, key))
 		if now >= expires && kept.Equal(algo.State{}) {
 			pure = kept // dropped; under another limit that may be earlier than its reset
@@ -76,20 +73,5 @@ func compare(t *testing.T, r *rapid.T, h Harness, s limit.Store, fast limit.Take
 		if got != want {
 			r.Fatalf("at %d, a cost of %d under %+v: got %+v, want %+v", now, cost, p.Limit(), got, want)
 		}
-	}
-}
-
-func drawPolicy(r *rapid.T, a *algo.Algorithm) *limit.Policy {
-	units := rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, min(a.MaxQuota, 1e12)))
-	windows := rapid.OneOf(
-		rapid.SampledFrom([]int64{1e3, 1e6, 60e6, 3600e6}),
-		rapid.Int64Range(1e3, 3600e6),
-	)
-	return &limit.Policy{
-		Name:      "drawn",
-		Algorithm: a,
-		Quota:     units.Draw(r, "quota"),
-		Window:    time.Duration(windows.Draw(r, "window")) * time.Microsecond,
-		Burst:     units.Draw(r, "burst"),
 	}
 }
