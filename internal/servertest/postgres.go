@@ -22,25 +22,63 @@ type Postgres struct {
 	Process
 	// URL leads to its database "postgres", as a superuser.
 	URL string
+
+	dir   string
+	owner *syscall.Credential
 }
 
 // StartPostgres starts a PostgreSQL server with an empty data folder. settings
-// are added to its configuration, such as "max_connections=20".
+// are added to its configuration, such as "max_connections=20". It trusts
+// everybody but a user called scram, who must give a password.
 func StartPostgres(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
-	initdb, postgres := find(t, "initdb"), find(t, "postgres")
+	initdb := find(t, "initdb")
 	dir, owner := serverDir(t, "postgres")
 	data := filepath.Join(dir, "data")
 	must(t, as(owner, exec.Command(initdb, "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")))
+	access := filepath.Join(data, "pg_hba.conf")
+	rules, err := os.ReadFile(access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(access, append([]byte("host all scram 127.0.0.1/32 scram-sha-256\n"), rules...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return runPostgres(t, dir, owner, settings)
+}
 
+// StartPostgresStandby starts a server that follows primary, and takes no writes
+// until it is promoted.
+func StartPostgresStandby(t testing.TB, primary *Postgres, settings ...string) *Postgres {
+	t.Helper()
+	backup := find(t, "pg_basebackup")
+	dir, owner := serverDir(t, "postgres")
+	data := filepath.Join(dir, "data")
+	must(t, as(owner, exec.Command(backup, "-d", primary.URL, "-D", data, "-R", "-c", "fast", "-X", "stream", "--no-sync")))
+	return runPostgres(t, dir, owner, settings)
+}
+
+// Promote makes a standby a primary.
+func (p *Postgres) Promote(t testing.TB) {
+	t.Helper()
+	must(t, as(p.owner, exec.Command(find(t, "pg_ctl"), "promote", "-D", filepath.Join(p.dir, "data"), "-w")))
+}
+
+// runPostgres starts a server in dir, with its data in a folder of it.
+func runPostgres(t testing.TB, dir string, owner *syscall.Credential, settings []string) *Postgres {
+	t.Helper()
+	postgres, ready := find(t, "postgres"), find(t, "pg_isready")
 	port := FreePort(t)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	args := []string{"-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200"}
+	args := []string{"-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200"}
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}
-	p := &Postgres{URL: (&url.URL{Scheme: "postgres", User: url.User("postgres"), Host: address, Path: "/postgres", RawQuery: "sslmode=disable"}).String()}
-	ready := find(t, "pg_isready")
+	p := &Postgres{
+		URL:   (&url.URL{Scheme: "postgres", User: url.User("postgres"), Host: address, Path: "/postgres", RawQuery: "sslmode=disable"}).String(),
+		dir:   dir,
+		owner: owner,
+	}
 	p.Process = Process{
 		Name:    "postgres",
 		Address: address,
