@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/limit/algo"
+)
+
+// take spends under GCRA, see algo.GCRA. It looks at the rows without a lock,
+// works out what they become, and updates, where they lie, those that admit
+// something and have the same version still. It returns what it has looked at
+// and whether that settles it: the row was updated, or it denies.
+//
+// owed is what is missing from the bucket, in units times the window, and n how
+// often the cost fits. What is not returned is left to Update: keys without a
+// row that is alive, and states that GCRA would first put in bounds.
+const take = `
+WITH looked AS MATERIALIZED (
+	SELECT w.*, s.at AS at0, s.a AS a0, s.b AS b0, s.expires, s.version, s.ctid AS place, {now} AS now
+	FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+		WITH ORDINALITY AS w (key, quota, span, burst, cost, times, i)
+	JOIN stint_state AS s ON s.key = w.key
+), live AS (
+	SELECT *, CASE WHEN expires > now THEN at0 ELSE 0 END AS at,
+		CASE WHEN expires > now THEN a0 ELSE 0 END AS a, CASE WHEN expires > now THEN b0 ELSE 0 END AS b
+	FROM looked
+), refilled AS (
+	SELECT *, greatest(at, now) AS t, greatest(0, a * span + b - quota * least(greatest(at, now) - at, (a * span + b) / quota + 1)) AS owed
+	FROM live
+	WHERE at <= 1::bigint << 61 AND a BETWEEN 0 AND burst AND b BETWEEN 0 AND span - 1
+), fitting AS MATERIALIZED (
+	SELECT *, least(times, (burst - (owed + span - 1) / span) / cost) AS n FROM refilled ORDER BY key
+), taken AS (
+	UPDATE stint_state AS s SET at = t, a = owed / span + n * cost, b = owed % span,
+		expires = t + (owed + n * cost * span + quota - 1) / quota, version = s.version + 1
+	FROM fitting AS f WHERE n > 0 AND s.ctid = place AND s.version = f.version
+	RETURNING i, now, f.at, f.a, f.b
+)
+SELECT * FROM taken UNION ALL SELECT i, now, at, a, b FROM fitting WHERE n <= 0`
+
+// TakesBulk implements [limit.BulkTaker]. The arithmetic of sql.take must fit a
+// bigint.
+func (s *Store) TakesBulk(p *limit.Policy, cost int64) bool {
+	l := p.Limit()
+	const most = math.MaxInt64 / 4
+	return (p.Algorithm == nil || p.Algorithm == algo.GCRA) &&
+		l.Quota > 0 && l.Quota <= most && cost > 0 && cost <= l.Burst && l.Burst < most/int64(l.Window)
+}
+
+// TakeBulk implements [limit.BulkTaker].
+func (s *Store) TakeBulk(ctx context.Context, takes []limit.Take) error {
+	keys := make([]string, len(takes))
+	for i := range takes {
+		keys[i] = takes[i].Key
+	}
+	if err := s.enter(ctx, "take", keys...); err != nil {
+		return err
+	}
+	defer s.inside.RUnlock()
+	settled := make([]bool, len(takes))
+	err := s.do(ctx, func(c *pgx.Conn) error { return s.take(ctx, c, keys, takes, settled) })
+	if again(err) {
+		clear(settled)
+	} else if err != nil {
+		return s.fault("take", err)
+	}
+	err = s.takeByUpdate(ctx, takes, settled)
+	if fault, ok := errors.AsType[*limit.StoreError](err); ok && slices.Contains(settled, true) {
+		fault.Sent = true // the others have been
+	}
+	return err
+}
+
+// take runs sql.take and says which of takes it has settled.
+func (s *Store) take(ctx context.Context, c *pgx.Conn, keys []string, takes []limit.Take, settled []bool) error {
+	n := len(takes)
+	numbers := make([]int64, 5*n)
+	quota, span, burst, cost, times := numbers[:n], numbers[n:2*n], numbers[2*n:3*n], numbers[3*n:4*n], numbers[4*n:]
+	for i := range takes {
+		t := &takes[i]
+		l := t.Policy.Limit()
+		quota[i], span[i], burst[i], cost[i], times[i] = l.Quota, int64(l.Window), l.Burst, t.Cost, int64(t.Times)
+	}
+	rows, err := c.Query(ctx, s.sql.take, binary(keys), quota, span, burst, cost, times)
+	if err != nil {
+		return err
+	}
+	var i int
+	var now algo.Ticks
+	var before algo.State
+	_, err = pgx.ForEachRow(rows, []any{&i, &now, &before.At, &before.A, &before.B}, func() error {
+		takes[i-1].Now, takes[i-1].Before, settled[i-1] = now, before, true
+		return nil
+	})
+	return err
+}
+
+// takeByUpdate does those of takes that are not settled.
+func (s *Store) takeByUpdate(ctx context.Context, takes []limit.Take, settled []bool) error {
+	var rest []*limit.Take
+	var keys []string
+	for i := range takes {
+		if !settled[i] {
+			rest, keys = append(rest, &takes[i]), append(keys, takes[i].Key)
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	return s.update(ctx, "take", keys, func(now algo.Ticks, cells []limit.Cell) error {
+		for i, t := range rest {
+			t.Before, t.Now = cells[i].State, now
+			spend(t, &cells[i])
+		}
+		return nil
+	})
+}
+
+// spend spends from c as often as t asks for and c admits.
+func spend(t *limit.Take, c *limit.Cell) {
+	for range t.Times {
+		state, v := t.Policy.Decide(c.State, t.Now, t.Cost)
+		if !v.OK {
+			return
+		}
+		c.State, c.TTL, c.Dirty = state, v.ResetAfter, true
+	}
+}
