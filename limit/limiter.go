@@ -95,6 +95,16 @@ func New(s Store, o *Options) *Limiter {
 	}
 	l.roster = &roster{store: s, alone: l.exact.taker != nil, breaker: l.exact.breaker, timeout: opts.Timeout, tasks: l.tasks}
 	l.roster.observe, _ = opts.Observer.(NodesObserver)
+	l.synced = newSynced(l.exact, syncOptions{
+		every:    orDefault(opts.SyncEvery, 200*time.Millisecond),
+		idle:     time.Minute,
+		maxKeys:  orDefault(opts.MaxSynced, 1_000_000),
+		maxBatch: opts.MaxBatch,
+		timeout:  opts.Timeout,
+		share:    l.roster.share,
+		tasks:    l.tasks,
+	})
+	l.synced.opts.observer, _ = opts.Observer.(SyncObserver)
 	return l
 }
 
@@ -103,8 +113,14 @@ func New(s Store, o *Options) *Limiter {
 // is never closed does no harm, but for that.
 func (l *Limiter) Close() error {
 	l.tasks.close()
-	return nil
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	defer cancel()
+	return l.synced.sync(ctx)
 }
+
+// Sync is one round of Synced mode now, without waiting for the next: it tells
+// the store what this node has spent, and learns what the others have.
+func (l *Limiter) Sync(ctx context.Context) error { return l.synced.sync(ctx) }
 
 func orDefault[T int | time.Duration](v, otherwise T) T {
 	if v == 0 {
@@ -121,16 +137,17 @@ func (l *Limiter) Take(ctx context.Context, p *Policy, key string, cost int64) (
 	if err := p.checkSpend(key, cost); err != nil {
 		return d, err
 	}
-	by := l.decider(p)
-	b, ok := by.(*backend)
-	if !ok {
-		return l.one(l.decide(ctx, []Spend{{p, key, cost}}, take))
-	}
 	var v algo.Verdict
-	if b.taker != nil {
-		v, err = b.taker.Take(ctx, p, key, cost)
-	} else {
-		v, err = b.one(ctx, Spend{p, key, cost})
+	by := l.decider(p)
+	switch by := by.(type) {
+	case *synced:
+		v, err = by.one(ctx, Spend{p, key, cost}, take)
+	case *backend:
+		if by.taker != nil {
+			v, err = by.taker.Take(ctx, p, key, cost)
+		} else {
+			v, err = by.one(ctx, Spend{p, key, cost})
+		}
 	}
 	if err != nil {
 		var ds [1]Decision

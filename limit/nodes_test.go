@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,8 +51,11 @@ func (n *notifying) Listen(ctx context.Context, heard func(string)) error {
 
 func TestGivingBackIsNoticedOnOtherNodes(t *testing.T) {
 	giveBack := map[string]func(ctx context.Context, l *limit.Limiter) error{
-		"reset":  func(ctx context.Context, l *limit.Limiter) error { return l.Reset(ctx, five, "alex") },
-		"refund": func(ctx context.Context, l *limit.Limiter) error { _, err := l.Refund(ctx, five, "alex", 5); return err },
+		"reset": func(ctx context.Context, l *limit.Limiter) error { return l.Reset(ctx, five, "alex") },
+		"refund": func(ctx context.Context, l *limit.Limiter) error {
+			_, err := l.Refund(ctx, five, "alex", 5)
+			return err
+		},
 	}
 	stores := map[string]struct {
 		open   func() limit.Store
@@ -280,10 +284,10 @@ func (s *scattered) Swap(ctx context.Context, cells []limit.Cell) (now algo.Tick
 		err = s.database.Update(ctx, []string{c.Key}, func(at algo.Ticks, kept []limit.Cell) error {
 			now = at
 			k := &kept[0]
-			version := int64(k.State.At)*31 + k.State.A
+			version := hash(k.State)
 			if c.Dirty && c.Version == version {
 				k.State, k.TTL, k.Dirty = c.State, c.TTL, true
-				c.Version = int64(c.State.At)*31 + c.State.A
+				c.Version = hash(c.State)
 				return nil
 			}
 			c.State, c.Version, c.Dirty = k.State, version, false
@@ -291,6 +295,15 @@ func (s *scattered) Swap(ctx context.Context, cells []limit.Cell) (now algo.Tick
 		})
 	}
 	return now, err
+}
+
+func hash(s algo.State) int64 {
+	if s.Equal(algo.State{}) {
+		return 0
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, s.At, s.A, s.B, s.Entries())
+	return int64(h.Sum64())
 }
 
 func TestKeysThatLieApart(t *testing.T) {

@@ -41,17 +41,19 @@ type roster struct {
 	observe NodesObserver // nil if nobody is told
 	alone   bool          // the store is this process's own
 
-	once  sync.Once
-	name  uint64
-	count atomic.Int64
+	once    sync.Once
+	name    uint64
+	count   atomic.Int64
+	settled atomic.Bool // all who were there before this node know it
 }
 
 // begin makes the roster get to know the nodes.
 func (r *roster) begin() {
-	if r.alone {
-		return
-	}
 	r.once.Do(func() {
+		if r.alone {
+			r.settled.Store(true)
+			return
+		}
 		var b [8]byte
 		rand.Read(b[:])
 		r.name = binary.BigEndian.Uint64(b[:])
@@ -65,8 +67,19 @@ func (r *roster) nodes() int {
 	return int(max(1, r.count.Load()))
 }
 
+// share returns this node's share of units that are for all nodes: none until
+// the others know that they share them with this one.
+func (r *roster) share(units int64) int64 {
+	n := r.nodes()
+	if !r.settled.Load() {
+		return 0
+	}
+	return units / int64(n)
+}
+
 func (r *roster) beatAll(ctx context.Context) {
-	for {
+	for beats := 0; ; beats++ {
+		r.settled.Store(beats > 1 && r.count.Load() > 0)
 		if r.breaker == nil || r.breaker.allows() {
 			r.beat(ctx, time.Now().Add(r.timeout))
 		}

@@ -1,4 +1,0 @@
-package limit
-
-// Placeholder until synced.go defines it: whoever adds type synced deletes this file.
-type synced struct{ decider }
