@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -42,7 +41,11 @@ func (l *loading) checkFile() {
 	l.check("store", checkStore(f.Store))
 	l.check("memory.max_keys", checkNumber(f.Memory.MaxKeys, 1, 1<<30))
 	l.check("store_timeout", checkSpan(f.StoreTimeout, time.Millisecond, time.Minute))
+	l.check("sync.every", checkSpan(f.Sync.Every, 10*time.Millisecond, 10*time.Second))
+	l.check("sync.max_keys", checkNumber(f.Sync.MaxKeys, 1, 1<<30))
 	l.check("log.denied_per_second", checkNumber(f.Log.DeniedPerSecond, 0, 1_000_000))
+	l.check("telemetry.top_clients.attribute", checkTopAttribute(f.Telemetry.TopClients.Attribute))
+	l.check("telemetry.top_clients.size", checkNumber(f.Telemetry.TopClients.Size, 1, 100))
 	l.check("shutdown_grace", checkSpan(f.ShutdownGrace, 0, time.Hour))
 }
 
@@ -95,29 +98,6 @@ func checkUpstream(text string) error {
 	return nil
 }
 
-const sqlite = "sqlite:"
-
-func checkStore(store string) error {
-	file, ok := strings.CutPrefix(store, sqlite)
-	switch {
-	case store == "memory", ok && file != "":
-		return nil
-	case ok:
-		return fmt.Errorf("%s names no file; write sqlite:stint.db", quote(store))
-	}
-	kind, _, _ := strings.Cut(store, ":")
-	return fmt.Errorf("%s is not a store%s; memory or sqlite:FILE is allowed", quote(store), didYouMean(rules.Closest(kind, []string{"memory", "sqlite"})))
-}
-
-// storeBeside returns f.Store with its file name, if relative, in dir.
-func (f *File) storeBeside(dir string) string {
-	file, ok := strings.CutPrefix(f.Store, sqlite)
-	if !ok || file == "" || filepath.IsAbs(file) {
-		return f.Store
-	}
-	return sqlite + filepath.Join(dir, file)
-}
-
 func checkSpan(d rules.Duration, least, most time.Duration) error {
 	if time.Duration(d) < least || time.Duration(d) > most {
 		return fmt.Errorf("%v is out of bounds; %v to %v is allowed", d, rules.Duration(least), rules.Duration(most))
@@ -128,6 +108,13 @@ func checkSpan(d rules.Duration, least, most time.Duration) error {
 func checkNumber(n, least, most int) error {
 	if n < least || n > most {
 		return fmt.Errorf("%d is out of bounds; %d to %d is allowed", n, least, most)
+	}
+	return nil
+}
+
+func checkTopAttribute(name string) error {
+	if name != "" && !rules.IsAttributeName(name) {
+		return fmt.Errorf("%s is not an attribute; letters, digits, _ and - are allowed, 1 to 64 of them", quote(name))
 	}
 	return nil
 }

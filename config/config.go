@@ -34,25 +34,37 @@ type Config struct {
 // Config may go on.
 func (c *Config) Close() { c.Identity.Close() }
 
+// Options change how a file is loaded. The zero value is ready to use.
+type Options struct {
+	// Set are fields to take in place of what the file says, each written as
+	// FIELD=VALUE: listen.proxy=:8000.
+	Set []string
+	// Logger makes, from the file's log section, what work in the background
+	// logs to. Defaults to slog.Default().
+	Logger func(Log) *slog.Logger
+}
+
 // Load reads the file at path, opens the key files and fetches the key sets
 // that it names, and returns what is made of it and everything that is wrong,
 // in the order of the lines. The Config is nil if there is any problem that is
-// not a warning. Relative file names in it start at its own folder.
-//
-// logger makes, from the file's log section, what work in the background logs
-// to. Defaults to slog.Default().
-func Load(path string, logger func(Log) *slog.Logger) (*Config, []Problem) {
+// not a warning. Relative file names in it start at its own folder. A nil o is
+// the zero Options.
+func Load(path string, o *Options) (*Config, []Problem) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
 	data, err := readFile(path)
 	if err != nil {
 		return nil, []Problem{{File: path, Message: "the file cannot be read: " + err.Error()}}
 	}
 	dir := filepath.Dir(path)
-	l := read(path, data)
-	l.file.Store = l.file.storeBeside(dir)
+	l := read(path, data, opts.Set)
+	l.findStore(dir)
 	set := l.compile()
 	options := identity.Options{Dir: dir}
-	if logger != nil {
-		options.Logger = logger(l.file.Log)
+	if opts.Logger != nil {
+		options.Logger = opts.Logger(l.file.Log)
 	}
 	id, problems := identity.New(l.file.Identity, &options)
 	l.judge("identity.", problems)
@@ -70,7 +82,7 @@ func Load(path string, logger func(Log) *slog.Logger) (*Config, []Problem) {
 // nil if there is any problem that is not a warning. name is what the problems
 // call the file.
 func Parse(name string, data []byte) (*File, []Problem) {
-	l := read(name, data)
+	l := read(name, data, nil)
 	l.compile()
 	l.judge("identity.", identity.Validate(l.file.Identity))
 	if l.failed {
@@ -86,8 +98,8 @@ type loading struct {
 	root *yaml.Node // nil if the file is no YAML mapping
 }
 
-// read decodes data and checks what does not need rules or keys.
-func read(name string, data []byte) *loading {
+// read decodes data, with what is set, and checks what does not need rules or keys.
+func read(name string, data []byte, sets []string) *loading {
 	d := newDecoder(&problems{file: name})
 	l := &loading{decoder: d, file: defaults()}
 	if l.root = parse(data, d.problems); l.root == nil {
@@ -96,6 +108,11 @@ func read(name string, data []byte) *loading {
 	if d.isOtherVersion(l.root) {
 		l.root = nil
 		return l
+	}
+	for _, text := range sets {
+		if err := set(l.root, text); err != nil {
+			d.add(&yaml.Node{Line: 1, Column: 1}, "", "%v", err)
+		}
 	}
 	d.value("", l.root, l.root, reflect.ValueOf(l.file).Elem())
 	l.checkFile()

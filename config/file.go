@@ -15,11 +15,13 @@ type File struct {
 	Version       int            `yaml:"version" required:"true" enum:"1" doc:"The version of this format: 1."`
 	Listen        Listen         `yaml:"listen" doc:"Where to accept connections."`
 	Proxy         Proxy          `yaml:"proxy" doc:"The reverse proxy. Without it there is none."`
-	Store         string         `yaml:"store" doc:"Where exact limits are counted: memory, or sqlite:FILE, which outlives a restart and can be shared by the processes of a machine. A relative FILE is looked for beside the configuration. Default memory."`
+	Store         string         `yaml:"store" doc:"Where exact and synced limits are counted: memory; sqlite:FILE, which outlives a restart and can be shared by the processes of a machine; the URL of a database that all processes share: postgres://, mysql://, mariadb://, mongodb://, mongodb+srv://, redis:// or rediss://; or env:NAME, the environment variable that holds one of these. A relative FILE is looked for beside the configuration. Default memory."`
 	Memory        Memory         `yaml:"memory" doc:"The store in this process, which local limits always use."`
 	StoreTimeout  rules.Duration `yaml:"store_timeout" doc:"The longest that a decision waits for the store, 1ms to 1m. Default 1s."`
+	Sync          Sync           `yaml:"sync" doc:"How processes keep each other posted about synced limits."`
 	Headers       string         `yaml:"headers" enum:"draft10,draft03,legacy,none" doc:"How answers tell what remains: RateLimit and RateLimit-Policy, X-RateLimit-*, RateLimit-*, or not at all. Default draft10."`
 	Log           Log            `yaml:"log" doc:"Log lines, which go to standard error."`
+	Telemetry     Telemetry      `yaml:"telemetry" doc:"What the metrics show beside what they always do."`
 	ShutdownGrace rules.Duration `yaml:"shutdown_grace" doc:"How long requests in flight may take to end on shutdown, 0s to 1h. Default 20s."`
 	Identity      identity.Spec  `yaml:"identity" doc:"Who the callers are: where their attributes come from."`
 	rules.Spec    `yaml:",inline"`
@@ -43,11 +45,28 @@ type Memory struct {
 	MaxKeys int `yaml:"max_keys" doc:"How many keys to remember, 1 or more; beyond that the ones that would expire soonest are forgotten. Default 1000000."`
 }
 
+// Sync is how processes keep each other posted about synced limits.
+type Sync struct {
+	Every   rules.Duration `yaml:"every" doc:"How often a process tells the store what it has spent, and hears what the others have, 10ms to 10s. Default 200ms."`
+	MaxKeys int            `yaml:"max_keys" doc:"How many keys a process keeps for that, 1 or more; those beyond are counted as with mode exact. Default 1000000."`
+}
+
 // Log is what is logged and how.
 type Log struct {
 	Format          string `yaml:"format" enum:"text,json" doc:"One line of key=value pairs, or one JSON object, for each event. Default text."`
 	Level           string `yaml:"level" enum:"debug,info,warn,error" doc:"The least important that is logged. Default info."`
 	DeniedPerSecond int    `yaml:"denied_per_second" doc:"How many denied requests are logged each second, 0 or more. Default 10."`
+}
+
+// Telemetry is what the metrics show beside what they always do.
+type Telemetry struct {
+	TopClients TopClients `yaml:"top_clients" doc:"The clients with the most requests, as stint_client_decisions_total. Off without an attribute."`
+}
+
+// TopClients are the clients that the metrics name.
+type TopClients struct {
+	Attribute string `yaml:"attribute" doc:"The attribute that tells clients apart, such as client. Only requests that a rule counts by it are seen."`
+	Size      int    `yaml:"size" doc:"How many clients to name, 1 to 100. Default 20."`
 }
 
 // defaults returns a File as it is before anything is read into it.
@@ -58,8 +77,10 @@ func defaults() *File {
 		Store:         "memory",
 		Memory:        Memory{MaxKeys: 1_000_000},
 		StoreTimeout:  rules.Duration(time.Second),
+		Sync:          Sync{Every: rules.Duration(200 * time.Millisecond), MaxKeys: 1_000_000},
 		Headers:       "draft10",
 		Log:           Log{Format: "text", Level: "info", DeniedPerSecond: 10},
+		Telemetry:     Telemetry{TopClients: TopClients{Size: 20}},
 		ShutdownGrace: rules.Duration(20 * time.Second),
 	}
 }

@@ -20,7 +20,7 @@ func TestSchema(t *testing.T) {
 
 func TestSchemaAccepts(t *testing.T) {
 	schema := compile(t)
-	for _, pattern := range []string{"testdata/good/*.yaml", "../examples/*/*.yaml", "testdata/bad/meaning/*.yaml"} {
+	for _, pattern := range []string{"testdata/good/*.yaml", "../examples/*/stint*.yaml", "testdata/bad/meaning/*.yaml"} {
 		for _, path := range glob(t, pattern) {
 			if err := schema.Validate(asJSON(t, path, read(t, path))); err != nil {
 				t.Errorf("%s: %v", path, err)

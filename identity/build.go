@@ -150,11 +150,20 @@ func (b *builder) buildSource(path string, spec SourceSpec) source {
 	add("header", spec.Header != nil, func(path string) source { return b.buildHeader(path, *spec.Header) })
 	add("cookie", spec.Cookie != nil, func(path string) source { return b.buildCookie(path, *spec.Cookie) })
 	add("basic_user", spec.BasicUser != nil, func(path string) source {
-		return b.buildClaim(path, "a user name", spec.BasicUser.Unverified, basicUser)
+		read := basicUser
+		if spec.BasicUser.Urlencoded {
+			read = urlencodedBasicUser
+		}
+		return b.buildClaim(path, "a user name", spec.BasicUser.Unverified, read)
 	})
 	add("query", spec.Query != nil, func(path string) source {
 		b.checkName(path+".name", "parameter", spec.Query.Name, anyName)
 		return parameter{spec.Query.Name}
+	})
+	add("form", spec.Form != nil, func(path string) source {
+		b.checkName(path+".name", "parameter", spec.Form.Name, anyName)
+		b.checkTrust(path, "the parameter "+spec.Form.Name, spec.Form.Unverified)
+		return field{spec.Form.Name, spec.Form.Unverified}
 	})
 	add("path", spec.Path != nil, func(path string) source {
 		if n := spec.Path.Segment; n < 1 || n > maxSegment {
@@ -164,7 +173,7 @@ func (b *builder) buildSource(path string, spec SourceSpec) source {
 	})
 	switch len(kinds) {
 	case 0:
-		b.report(path, "names no source; one of jwt, api_key, header, cookie, basic_user, query and path is needed")
+		b.report(path, "names no source; one of jwt, api_key, header, cookie, basic_user, query, form and path is needed")
 	case 1:
 		return built
 	default:
@@ -185,10 +194,15 @@ func (b *builder) buildCookie(path string, spec NamedSpec) source {
 }
 
 func (b *builder) buildClaim(path, what string, unverified bool, read func(*http.Request) string) source {
+	b.checkTrust(path, what, unverified)
+	return claim{read: read, unverified: unverified}
+}
+
+// checkTrust reports a source that nobody is believed to give.
+func (b *builder) checkTrust(path, what string, unverified bool) {
 	if !unverified && !b.proxied {
 		b.report(path, "nobody is trusted to send %s, so it would never be read; list the proxies that set it in trusted_proxies, or write unverified: true to believe every caller", what)
 	}
-	return claim{read: read, unverified: unverified}
 }
 
 // checkName reports a name that no request can have.

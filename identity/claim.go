@@ -50,6 +50,16 @@ func basicUser(r *http.Request) string {
 	return user
 }
 
+// urlencodedBasicUser is basicUser as OAuth 2 clients write it: RFC 6749,
+// section 2.3.1.
+func urlencodedBasicUser(r *http.Request) string {
+	user, err := url.QueryUnescape(basicUser(r))
+	if err != nil {
+		return ""
+	}
+	return user
+}
+
 // query returns the first value of a query parameter. It reads no further than
 // that, unlike url.ParseQuery, which makes a map of them all.
 func query(r *http.Request, name string) string {

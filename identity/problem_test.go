@@ -53,7 +53,7 @@ func TestProblems(t *testing.T) {
 		{"attributes: {'the user': [{query: {name: u}}]}", `attributes.the user: "the user" is not a name for an attribute; letters, digits, _ and - are allowed, 1 to 64 of them`},
 		{"attributes: {user: []}", `attributes.user: has no source; write a list, such as [{header: {name: X-User}}]`},
 		{"attributes: {user: [" + strings.Repeat("{query: {name: u}},", 17) + "]}", `attributes.user: has 17 sources; 16 are allowed`},
-		{"attributes: {user: [{}]}", `attributes.user[0]: names no source; one of jwt, api_key, header, cookie, basic_user, query and path is needed`},
+		{"attributes: {user: [{}]}", `attributes.user[0]: names no source; one of jwt, api_key, header, cookie, basic_user, query, form and path is needed`},
 		{"attributes: {user: [{query: {name: u}, path: {segment: 1}}]}", `attributes.user[0]: has query and path; a source is one of them, so make each an item of the list`},
 
 		{"attributes: {user: [{header: {name: X-User}}]}", `attributes.user[0].header: nobody is trusted to send X-User, so it would never be read; list the proxies that set it in trusted_proxies, or write unverified: true to believe every caller`},
@@ -91,7 +91,9 @@ func TestProblems(t *testing.T) {
 		{"attributes: {user: [{jwt: {jwks_url: '%zz'}}]}", `attributes.user[0].jwt.jwks_url: is not a URL; https://HOST/PATH is needed`},
 		{"attributes: {user: [{jwt: {jwks_url: 'https://me:pw@idp.example.com/'}}]}", `attributes.user[0].jwt.jwks_url: has a user or password in it, which is not allowed`},
 		{"attributes: {user: [{jwt: {jwks_url: 'http://localhost:1/keys'}}]}", ""},
-		{"attributes: {b: [{jwt: {}}], a: [{}, {path: {}}]}", `attributes.a[0]: names no source; one of jwt, api_key, header, cookie, basic_user, query and path is needed
+		{"attributes: {user: [{form: {name: username}}]}", `attributes.user[0].form: nobody is trusted to send the parameter username, so it would never be read; list the proxies that set it in trusted_proxies, or write unverified: true to believe every caller`},
+		{"attributes: {user: [{form: {unverified: true}}]}", `attributes.user[0].form.name: is missing; give the name of the parameter`},
+		{"attributes: {b: [{jwt: {}}], a: [{}, {path: {}}]}", `attributes.a[0]: names no source; one of jwt, api_key, header, cookie, basic_user, query, form and path is needed
 attributes.a[1].path.segment: 0 is not a segment; 1 to 64 are allowed
 attributes.b[0].jwt: ` + noKey},
 	} {

@@ -17,11 +17,12 @@ type Request struct {
 	values []value // by attribute
 	tokens []token // by verifier
 	peer   peer
+	form   value
 }
 
 var _ rules.Request = (*Request)(nil)
 
-// value is an attribute. Empty text is an absent one.
+// value is an attribute, or a form. Empty text is an absent one.
 type value struct {
 	text  string
 	known bool
@@ -60,6 +61,7 @@ func (q *Request) Release() {
 	clear(q.values)
 	clear(q.tokens)
 	q.peer = peer{}
+	q.form = value{}
 	q.http = nil
 	q.id.requests.Put(q)
 }

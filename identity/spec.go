@@ -20,6 +20,7 @@ type SourceSpec struct {
 	Cookie    *NamedSpec     `yaml:"cookie" doc:"A cookie, from a trusted proxy; unverified: true believes any caller."`
 	BasicUser *BasicUserSpec `yaml:"basic_user" doc:"The user name of HTTP Basic authentication, whose password is not checked: from a trusted proxy; unverified: true believes any caller."`
 	Query     *QuerySpec     `yaml:"query" doc:"A query parameter. It says what is asked for, not who asks: every caller can write any value."`
+	Form      *FormSpec      `yaml:"form" doc:"A parameter of an urlencoded form that is POSTed, from a trusted proxy; unverified: true believes any caller."`
 	Path      *PathSpec      `yaml:"path" doc:"A segment of the path. It says what is asked for, not who asks: every caller can write any value."`
 }
 
@@ -31,12 +32,19 @@ type NamedSpec struct {
 
 // BasicUserSpec is the user name of HTTP Basic authentication.
 type BasicUserSpec struct {
+	Urlencoded bool `yaml:"urlencoded" doc:"The name is urlencoded, as OAuth 2 has it (RFC 6749, section 2.3.1). Without it, %61pp is another caller than app."`
 	Unverified bool `yaml:"unverified" doc:"Believe every caller, who can make the name up."`
 }
 
 // QuerySpec is a query parameter.
 type QuerySpec struct {
 	Name string `yaml:"name" required:"true" doc:"The name of the parameter. If it comes more than once the first counts."`
+}
+
+// FormSpec is a parameter of an urlencoded form.
+type FormSpec struct {
+	Name       string `yaml:"name" required:"true" doc:"The name of the parameter, in any case. If it comes more than once, or in the query string too, it counts as absent."`
+	Unverified bool   `yaml:"unverified" doc:"Believe every caller, who can make the value up."`
 }
 
 // PathSpec is a segment of the path.

@@ -93,11 +93,12 @@ func (c *compiler) compileRule(position int, spec *RuleSpec) *Rule {
 	r.key = c.compileKey(at+".key", spec.Key)
 	r.Policies = c.compileLimits(at+".limits", spec, named)
 	mode := c.compileMode(at+".mode", spec.Mode)
+	overshoot := c.compileMaxOvershoot(at+".max_overshoot", spec)
 	c.compileCost(at+".cost", r)
 	c.compileStatus(at+".status", r)
 	onStoreError := c.compileOnStoreError(at+".on_store_error", spec.OnStoreError)
 	for _, p := range r.Policies {
-		p.Mode, p.OnStoreError = mode, onStoreError
+		p.Mode, p.MaxOvershoot, p.OnStoreError = mode, overshoot, onStoreError
 	}
 	if spec.Queue != nil {
 		c.compileQueue(at+".queue", r, spec.Queue)
@@ -137,10 +138,29 @@ func (c *compiler) compileMode(at, mode string) limit.Mode {
 	case "", "exact":
 	case "local":
 		return limit.Local
+	case "synced":
+		return limit.Synced
 	default:
-		c.unknown(at, mode, []string{"exact", "local"})
+		c.unknown(at, mode, []string{"exact", "local", "synced"})
 	}
 	return limit.Exact
+}
+
+// compileMaxOvershoot returns what a rule may pass its limits by; 0 is no bound.
+func (c *compiler) compileMaxOvershoot(at string, spec *RuleSpec) int64 {
+	if spec.MaxOvershoot == nil {
+		return 0
+	}
+	n := *spec.MaxOvershoot
+	switch spec.Mode {
+	case "", "exact", "local":
+		c.problem(at, "%d is given, and only a synced rule goes above its limits; leave it out, or use mode: synced", n)
+	default:
+		if n < 1 {
+			c.problem(at, "%d is out of bounds; 1 or more is allowed, and mode: exact for none", n)
+		}
+	}
+	return n
 }
 
 func (c *compiler) compileOnStoreError(at, what string) limit.OnStoreError {
@@ -203,10 +223,10 @@ func (c *compiler) checkSame(at string, r *Rule) {
 		overrides = append(overrides, fmt.Sprintf("%q %q %v", o.when, o.until, r.Spec.Overrides[i].Exempt))
 	}
 	m := r.match
-	signature := fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %q",
+	signature := fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %v %q",
 		m.methods, m.host.name, m.template, m.headers, m.attributes, key,
 		r.Cost, r.Shadow, r.Status, r.MaxWait, r.MaxQueue,
-		r.Policies[0].Mode, r.Policies[0].OnStoreError, overrides)
+		r.Policies[0].Mode, r.Policies[0].MaxOvershoot, r.Policies[0].OnStoreError, overrides)
 	if first, ok := c.same[signature]; ok {
 		c.problem(at, "matches and counts exactly what rule %q does; put its limits into one rule", first)
 		return

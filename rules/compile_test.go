@@ -106,7 +106,12 @@ func TestProblemsOfOneRule(t *testing.T) {
 		{"bad limit name", limits(rules.LimitSpec{Name: "A", Quota: 1, Window: minute}), `.limits[0].name: "A" is not a name; ` + name},
 		{"a limit name twice", limits(rules.LimitSpec{Quota: 1, Window: minute}, rules.LimitSpec{Quota: 2, Window: minute}), `.limits[1].name: "rule-1m" is already the name of rules[0].limits[0]; give this limit a name of its own`},
 
-		{"unknown mode", func(r *rules.RuleSpec) { r.Mode = "Exakt" }, `.mode: "Exakt" is unknown; allowed: exact and local; did you mean "exact"?`},
+		{"unknown mode", func(r *rules.RuleSpec) { r.Mode = "Exakt" }, `.mode: "Exakt" is unknown; allowed: exact, local and synced; did you mean "exact"?`},
+		{"overshoot of an exact rule", func(r *rules.RuleSpec) { r.MaxOvershoot = ptr[int64](5) }, `.max_overshoot: 5 is given, and only a synced rule goes above its limits; leave it out, or use mode: synced`},
+		{"overshoot of a local rule", func(r *rules.RuleSpec) { r.Mode, r.MaxOvershoot = "local", ptr[int64](5) }, `.max_overshoot: 5 is given, and only a synced rule goes above its limits; leave it out, or use mode: synced`},
+		{"overshoot of 0", func(r *rules.RuleSpec) { r.Mode, r.MaxOvershoot = "synced", ptr[int64](0) }, `.max_overshoot: 0 is out of bounds; 1 or more is allowed, and mode: exact for none`},
+		{"negative overshoot", func(r *rules.RuleSpec) { r.Mode, r.MaxOvershoot = "synced", ptr[int64](-1) }, `.max_overshoot: -1 is out of bounds; 1 or more is allowed, and mode: exact for none`},
+		{"unknown mode, with an overshoot", func(r *rules.RuleSpec) { r.Mode, r.MaxOvershoot = "sync", ptr[int64](5) }, `.mode: "sync" is unknown; allowed: exact, local and synced; did you mean "synced"?`},
 		{"negative cost", cost(-1, quota(10)...), `.cost: -1 is negative; 1 or more is allowed`},
 		{"cost above quota", cost(11, quota(10)...), `.cost: 11 exceeds the most that limits[0] ever admits at once, 10; lower the cost or raise that limit`},
 		{"cost above burst", cost(6, rules.LimitSpec{Name: "one", Quota: 100, Window: hour}, rules.LimitSpec{Quota: 10, Window: minute, Burst: ptr[int64](5)}), `.cost: 6 exceeds the most that limits[1] ever admits at once, 5; lower the cost or raise that limit`},
@@ -275,7 +280,7 @@ func TestProblemsBetweenRules(t *testing.T) {
 		`rules[1].name: "login" is already the name of rules[0]`,
 		`rules[2].limits[0].name: "login" is already the name of rules[0].limits[0]; give this limit a name of its own`,
 		`rules[3].limits: is missing; 1 to 16 limits are allowed`,
-		`rules[3].mode: "x" is unknown; allowed: exact and local`,
+		`rules[3].mode: "x" is unknown; allowed: exact, local and synced`,
 		`rules[3].status: 1 is not allowed; 429 and 503 are`,
 	}, lines(problems)); diff != "" {
 		t.Error(diff)
@@ -317,6 +322,7 @@ func TestRulesThatAreTheSame(t *testing.T) {
 		{"another key", func(r *rules.RuleSpec) { r.Key = []string{"user|ip"} }, false},
 		{"tried out in shadow", func(r *rules.RuleSpec) { r.Shadow = true }, false},
 		{"another mode", func(r *rules.RuleSpec) { r.Mode = "local" }, false},
+		{"another overshoot", func(r *rules.RuleSpec) { r.Mode, r.MaxOvershoot = "synced", ptr[int64](1) }, false},
 		{"another cost", func(r *rules.RuleSpec) { r.Cost = 2 }, false},
 		{"another status", func(r *rules.RuleSpec) { r.Status = 503 }, false},
 		{"another store error", func(r *rules.RuleSpec) { r.OnStoreError = "deny" }, false},

@@ -31,6 +31,7 @@ func TestDuration(t *testing.T) {
 		{text: "1w", want: 7 * 24 * time.Hour, write: "7d"},
 		{text: "1w1d1h1m1s1ms1us", want: 8*24*time.Hour + time.Hour + time.Minute + time.Second + time.Millisecond + time.Microsecond, write: "8d1h1m1.001001s"},
 		{text: "250us", want: 250 * time.Microsecond},
+		{text: "2s1us", want: 2*time.Second + time.Microsecond, write: "2.000001s"},
 		{text: "1.5d", want: 36 * time.Hour, write: "1d12h"},
 		{text: "0.25w", want: 42 * time.Hour, write: "1d18h"},
 		{text: "1.000001s", want: time.Second + time.Microsecond},

@@ -112,7 +112,7 @@ func cutKeyPart(key string) (name, value, tail string, ok bool) {
 	length := int(tail[0])
 	switch tail = tail[1:]; {
 	case length == keyMissing:
-		return name, "-", tail, true
+		return name, missing, tail, true
 	case length == keyHashed:
 		value, tail, ok = cutBytes(tail, sha256.Size)
 		return name, describeHash(value), tail, ok
@@ -125,6 +125,28 @@ func cutKeyPart(key string) (name, value, tail string, ok bool) {
 	}
 	return name, value, tail, ok
 }
+
+// KeyAttribute returns the value of an attribute in a Match's Key, written as
+// DescribeKey does. It reports false if the rule does not count by that
+// attribute, if the request had none, and if the key is too long to have kept
+// its parts. It allocates only what has to be quoted.
+func KeyAttribute(key, attribute string) (string, bool) {
+	for rest := key; rest != "" && rest[0] != keyWhole; {
+		name, value, tail, ok := cutKeyPart(rest)
+		switch {
+		case !ok || name == attribute && value == missing:
+			return "", false
+		case name == attribute:
+			return value, true
+		}
+		rest = tail
+	}
+	return "", false
+}
+
+// missing is what DescribeKey writes for an attribute that a request had not.
+// A value that looks like it is quoted.
+const missing = "-"
 
 func cutBytes(s string, n int) (head, tail string, ok bool) {
 	if n > len(s) {
@@ -139,7 +161,7 @@ func describeHash(hash string) string {
 
 // isPlain reports whether a value reads as itself without quotes.
 func isPlain(value string) bool {
-	return value != "" && value != "-" && !strings.HasPrefix(value, "sha256:") &&
+	return value != "" && value != missing && !strings.HasPrefix(value, "sha256:") &&
 		strings.IndexFunc(value, func(r rune) bool {
 			return r <= ' ' || r > '~' || strings.ContainsRune("\"'`\\=", r)
 		}) < 0

@@ -167,3 +167,34 @@ func TestDescribeKeyOfSomethingElse(t *testing.T) {
 		}
 	}
 }
+
+func TestKeyAttribute(t *testing.T) {
+	set := compileMatch(t, rules.MatchSpec{}, "client", "user|ip")
+	long := strings.Repeat("x", 100)
+	for _, c := range []struct {
+		caller    attributes
+		attribute string
+		want      string // "" for none
+	}{
+		{attributes{"client": "shop", "user": "alex"}, "client", "shop"},
+		{attributes{"client": "shop", "user": "alex"}, "user", "alex"},
+		{attributes{"client": "shop", "ip": "::1"}, "ip", "::1"},
+		{attributes{"client": "shop", "ip": "::1"}, "user", ""},
+		{attributes{"client": "shop", "user": "alex"}, "tenant", ""},
+		{attributes{"user": "alex"}, "client", ""},
+		{attributes{"client": "-"}, "client", `"-"`},
+		{attributes{"client": "a b"}, "client", `"a b"`},
+		{attributes{"client": "\xff"}, "client", `"\xff"`},
+		{attributes{"client": long}, "client", rules.DescribeKey(keyOf(t, set, attributes{"client": long}))[len("client="):][:len("sha256:0123456789ab...")]},
+	} {
+		got, ok := rules.KeyAttribute(keyOf(t, set, c.caller), c.attribute)
+		if got != c.want || ok != (c.want != "") {
+			t.Errorf("%s of %.20q is %q, %v; want %q", c.attribute, c.caller, got, ok, c.want)
+		}
+	}
+	for _, key := range []string{"", "alex", "\x04user", "\x00" + strings.Repeat("h", 32)} {
+		if got, ok := rules.KeyAttribute(key, "user"); ok {
+			t.Errorf("%q is said to have the user %q", key, got)
+		}
+	}
+}

@@ -121,7 +121,7 @@ func (c *compiler) overrideLimits(at string, r *Rule, specs []LimitSpec) []*limi
 		if neverAdmits(p, r.Cost) {
 			c.problem(at, "can never admit the rule's cost of %d; at most %d fits at once", r.Cost, p.Capacity())
 		}
-		p.Name, p.Mode, p.OnStoreError = base.Name, base.Mode, base.OnStoreError
+		p.Name, p.Mode, p.MaxOvershoot, p.OnStoreError = base.Name, base.Mode, base.MaxOvershoot, base.OnStoreError
 		policies[i] = p
 	}
 	return policies

@@ -104,7 +104,7 @@ func TestOverrideKeepsCounters(t *testing.T) {
 	minute, hour := rules.Duration(time.Minute), rules.Duration(time.Hour)
 	set := compile(t, rules.Spec{Rules: []rules.RuleSpec{{
 		Name: "login",
-		Mode: "local",
+		Mode: "synced", MaxOvershoot: ptr[int64](7),
 		Limits: []rules.LimitSpec{
 			{Quota: 10, Window: minute, Algorithm: "sliding"},
 			{Quota: 100, Window: hour, Name: "login-long"},
@@ -118,8 +118,8 @@ func TestOverrideKeepsCounters(t *testing.T) {
 	rule := set.Rules()[0]
 	m := set.Match(nil, &request{attributes: attributes{"user": "alex"}}, time.Now)[0]
 	want := []limit.Policy{
-		{Name: "login-1m", Algorithm: algo.Sliding, Quota: 20, Window: 30 * time.Second, Mode: limit.Local, OnStoreError: limit.FailAllow},
-		{Name: "login-long", Algorithm: algo.GCRA, Quota: 200, Window: time.Hour, Mode: limit.Local, OnStoreError: limit.FailAllow},
+		{Name: "login-1m", Algorithm: algo.Sliding, Quota: 20, Window: 30 * time.Second, Mode: limit.Synced, MaxOvershoot: 7, OnStoreError: limit.FailAllow},
+		{Name: "login-long", Algorithm: algo.GCRA, Quota: 200, Window: time.Hour, Mode: limit.Synced, MaxOvershoot: 7, OnStoreError: limit.FailAllow},
 	}
 	for i, p := range m.Policies {
 		if *p != want[i] {

@@ -21,7 +21,8 @@ type RuleSpec struct {
 	Match        MatchSpec      `yaml:"match" doc:"Which requests the rule is for. Every part given must match; with none the rule is for all."`
 	Key          []string       `yaml:"key" doc:"The attributes to count by; a|b means a, or b where a is missing. With none, all requests share one counter. Requests without the attribute share one, too."`
 	Limits       []LimitSpec    `yaml:"limits" required:"true" doc:"One or several; all must admit a request."`
-	Mode         string         `yaml:"mode" enum:"exact,local" doc:"exact: in the store, never above the limit. local: in this process alone. Default exact."`
+	Mode         string         `yaml:"mode" enum:"exact,local,synced" doc:"exact: in the store, never above the limit. local: in this process alone. synced: in this process, which tells the store in the background; above the limit by what the processes spend meanwhile. Default exact."`
+	MaxOvershoot *int64         `yaml:"max_overshoot" doc:"With mode synced: by how many units all processes together may pass each limit of the rule, 1 or more. The less, the more often the store is asked. Default: no bound."`
 	Cost         int64          `yaml:"cost" doc:"Units that a request spends. Default 1."`
 	Shadow       bool           `yaml:"shadow" doc:"Count and report what would be denied, and deny nothing."`
 	Status       int            `yaml:"status" enum:"429,503" doc:"HTTP status of a denial. Default 429."`

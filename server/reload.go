@@ -24,6 +24,7 @@ type current struct {
 	gate    *gate.Gate
 	config  *config.Config
 	path    string
+	set     []string
 	logger  *slog.Logger
 	metrics *telemetry.Metrics
 }
@@ -57,7 +58,7 @@ func (c *current) follow(ctx context.Context, reload <-chan struct{}) {
 
 // reload loads the file. If it has problems, what is in force stays in force.
 func (c *current) reload() {
-	next, problems := config.Load(c.path, func(config.Log) *slog.Logger { return c.logger })
+	next, problems := config.Load(c.path, &config.Options{Set: c.set, Logger: func(config.Log) *slog.Logger { return c.logger }})
 	logProblems(c.logger, problems)
 	c.metrics.Reloaded(next != nil)
 	if next == nil {
@@ -77,6 +78,17 @@ func (c *current) reload() {
 // trusts reports whether the configuration in force trusts a peer as a proxy.
 func (c *current) trusts(peer netip.Addr) bool {
 	return c.gate.Snapshot().Identity.(*identity.Identifier).Trusts(peer)
+}
+
+// needsStore reports whether a rule in force refuses requests while the store
+// does not answer, so that they are better sent to another process.
+func (c *current) needsStore() bool {
+	for _, r := range c.gate.Snapshot().Rules.Rules() {
+		if !r.Shadow && r.Spec.OnStoreError == "deny" && r.Spec.Mode != "local" {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *current) close() { c.config.Close() }

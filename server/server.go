@@ -28,6 +28,9 @@ import (
 type Options struct {
 	// Config is the path of the configuration file.
 	Config string
+	// Set are fields to take in place of what the file says, each written as
+	// FIELD=VALUE: listen.proxy=:8000.
+	Set []string
 	// Version is shown by the metrics.
 	Version string
 	// Log is where log lines go.
@@ -41,14 +44,6 @@ type Options struct {
 	// Started, if set, is told the addresses by the names of their
 	// transports, once all of them accept connections.
 	Started func(addresses map[string]net.Addr)
-}
-
-// Store is one kind of store.
-type Store struct {
-	// Scheme is how a configuration names it: scheme alone or scheme:rest.
-	Scheme string
-	// Open opens it. rest is what stands behind the scheme.
-	Open func(rest string, f *config.File) (limit.Store, error)
 }
 
 // Transport is one way in.
@@ -68,11 +63,15 @@ type Process struct {
 	Logger  *slog.Logger
 	// File is the configuration that the process was started with.
 	File *config.File
-	// Ready returns nil if the process should be sent requests, or why not.
+	// Ready returns nil if the process should be sent requests, an error that
+	// wraps ErrDegraded if it should in spite of it, or why it should not.
 	Ready func(ctx context.Context) error
 	// Trusted reports whether a peer is a proxy that is believed about callers.
 	Trusted func(peer netip.Addr) bool
 }
+
+// ErrDegraded: the store does not answer, and no rule asks to be refused then.
+var ErrDegraded = errors.New("deciding without the store")
 
 // ConfigError is a configuration that cannot be used, with all its problems.
 type ConfigError []config.Problem
@@ -90,10 +89,10 @@ func (e ConfigError) Error() string {
 // the file cannot be used.
 func Run(ctx context.Context, o Options) error {
 	var logger *slog.Logger
-	cfg, problems := config.Load(o.Config, func(l config.Log) *slog.Logger {
+	cfg, problems := config.Load(o.Config, &config.Options{Set: o.Set, Logger: func(l config.Log) *slog.Logger {
 		logger = newLogger(o.Log, l)
 		return logger
-	})
+	}})
 	if cfg == nil {
 		return ConfigError(problems)
 	}
@@ -101,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 
 	local := memory.New(&memory.Options{MaxKeys: cfg.File.Memory.MaxKeys})
 	defer local.Close()
-	shared, err := openStore(o.Stores, cfg.File, local)
+	shared, err := openStore(ctx, o.Stores, cfg.File, local, logger)
 	if err != nil {
 		return err
 	}
@@ -111,10 +110,22 @@ func Run(ctx context.Context, o Options) error {
 	metrics.Gauge("stint_memory_keys", "Keys that this process keeps a state of.", func() float64 { return float64(local.Stats().Keys) })
 	metrics.Counter("stint_memory_keys_forgotten_total", "Keys that were forgotten before their time, for memory.max_keys.", func() float64 { return float64(local.Stats().Forgotten) })
 	metrics.Loaded(cfg.Rules)
-	limiter := limit.New(shared, &limit.Options{Local: local, Timeout: time.Duration(cfg.File.StoreTimeout), Observer: metrics})
-	current := &current{gate: gate.New(limiter, snapshot(cfg), &gate.Options{
-		Observer: telemetry.Observers{metrics, telemetry.NewDenialLog(logger, cfg.File.Log.DeniedPerSecond)},
-	}), config: cfg, path: o.Config, logger: logger, metrics: metrics}
+	limiter := limit.New(shared, &limit.Options{
+		Local:     local,
+		Timeout:   time.Duration(cfg.File.StoreTimeout),
+		SyncEvery: time.Duration(cfg.File.Sync.Every),
+		MaxSynced: cfg.File.Sync.MaxKeys,
+		Observer:  metrics,
+	})
+	defer limiter.Close()
+	observers := telemetry.Observers{metrics, telemetry.NewDenialLog(logger, cfg.File.Log.DeniedPerSecond)}
+	if top := cfg.File.Telemetry.TopClients; top.Attribute != "" {
+		observers = append(observers, metrics.TopClients(top.Attribute, top.Size))
+	}
+	current := &current{
+		gate:   gate.New(limiter, snapshot(cfg), &gate.Options{Observer: observers}),
+		config: cfg, path: o.Config, set: o.Set, logger: logger, metrics: metrics,
+	}
 	defer current.close()
 
 	var stopping atomic.Bool
@@ -124,7 +135,11 @@ func Run(ctx context.Context, o Options) error {
 			if stopping.Load() {
 				return errors.New("shutting down")
 			}
-			return shared.Ping(ctx)
+			err := shared.Ping(ctx)
+			if err != nil && !current.needsStore() {
+				return fmt.Errorf("%w: %w", ErrDegraded, err)
+			}
+			return err
 		},
 		Trusted: current.trusts,
 	}
@@ -179,7 +194,7 @@ func listen(transports []Transport, p *Process) (servers []*server, err error) {
 			return servers, fmt.Errorf("listen.%s: %w; choose another address in the configuration", t.Name, err)
 		}
 		servers = append(servers, &server{t.Name, l, &http.Server{
-			Handler:           handler,
+			Handler:           p.Metrics.HTTP(t.Name, handler),
 			ReadHeaderTimeout: 10 * time.Second,
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    maxHeader,
@@ -225,25 +240,4 @@ func serve(ctx context.Context, servers []*server, p *Process, stopping *atomic.
 	}
 	wg.Wait()
 	return err
-}
-
-// openStore opens the store that the configuration names. memory is local, the
-// store of this process, which is there in any case.
-func openStore(stores []Store, f *config.File, local limit.Store) (limit.Store, error) {
-	scheme, rest, _ := strings.Cut(f.Store, ":")
-	if scheme == "memory" {
-		return local, nil
-	}
-	known := []string{"memory"}
-	for _, s := range stores {
-		if s.Scheme == scheme {
-			opened, err := s.Open(rest, f)
-			if err != nil {
-				return nil, fmt.Errorf("store: %w", err)
-			}
-			return opened, nil
-		}
-		known = append(known, s.Scheme)
-	}
-	return nil, fmt.Errorf("store: %q is not known; %s is allowed", scheme, strings.Join(known, ", "))
 }

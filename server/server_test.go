@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/server"
+	"github.com/stint-dev/stint/store/memory"
 )
 
 // options are those of a process with one transport, on a configuration that
@@ -61,7 +64,9 @@ func TestRunRefuses(t *testing.T) {
 		"a store that does not open": {
 			yaml: "store: sqlite:stint.db\n",
 			options: func(o *server.Options) {
-				o.Stores = []server.Store{{Scheme: "sqlite", Open: func(string, *config.File) (limit.Store, error) { return nil, errors.New("disk full") }}}
+				o.Stores = []server.Store{{Schemes: []string{"sqlite"}, Open: func(context.Context, string, *slog.Logger) (limit.Store, error) {
+					return nil, errors.New("disk full")
+				}}}
 			},
 			want: "store: disk full",
 		},
@@ -146,5 +151,69 @@ func TestReadinessFollowsTheProcess(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// failing is a store that opens, and fails to answer while down is set.
+type failing struct {
+	limit.Store
+	down *atomic.Bool
+}
+
+func (f failing) Ping(context.Context) error {
+	if f.down.Load() {
+		return &limit.StoreError{Store: "failing", Op: "ping", Err: errors.New("connection refused")}
+	}
+	return nil
+}
+
+// TestReadinessFollowsTheStore: without its store a process is only unready if
+// a rule refuses requests then.
+func TestReadinessFollowsTheStore(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rule   string // behind its name
+		status int
+		body   string
+	}{
+		"counts here":       {"", 200, "degraded: the store does not answer\n"},
+		"allows":            {"on_store_error: allow, ", 200, "degraded: the store does not answer\n"},
+		"refuses":           {"on_store_error: deny, ", 503, "not ready\n"},
+		"refuses, synced":   {"mode: synced, on_store_error: deny, ", 503, "not ready\n"},
+		"refuses in shadow": {"shadow: true, on_store_error: deny, ", 200, "degraded: the store does not answer\n"},
+		"needs no store":    {"mode: local, on_store_error: deny, ", 200, "degraded: the store does not answer\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			var down atomic.Bool
+			o := options(t, "listen: {api: 127.0.0.1:0}\nstore: sqlite:x\nrules: [{name: r, "+tt.rule+"limits: [{quota: 1, window: 1s}]}]\n")
+			o.Stores = []server.Store{{Schemes: []string{"sqlite"}, Open: func(context.Context, string, *slog.Logger) (limit.Store, error) {
+				return failing{memory.New(nil), &down}, nil
+			}}}
+			address := make(chan string, 1)
+			o.Started = func(a map[string]net.Addr) { address <- a["api"].String() }
+			ended := make(chan error, 1)
+			go func() { ended <- server.Run(ctx, o) }()
+			url := "http://" + <-address + "/readyz"
+			for _, want := range []struct {
+				down   bool
+				status int
+				body   string
+			}{{false, 200, "ok\n"}, {true, tt.status, tt.body}, {false, 200, "ok\n"}} {
+				down.Store(want.down)
+				resp, err := http.Get(url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if resp.StatusCode != want.status || string(body) != want.body {
+					t.Errorf("down=%v: %d %q; want %d %q", want.down, resp.StatusCode, body, want.status, want.body)
+				}
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -18,20 +18,21 @@ import (
 
 // Metrics counts decisions. Its labels are rules and outcomes, never keys, so
 // the number of series does not grow with the number of callers. It implements
-// gate.Observer and limit.Observer and is safe for simultaneous use.
+// gate.Observer, limit.Observer and what a limit.Observer may be besides, and is
+// safe for simultaneous use.
 type Metrics struct {
-	registry *prometheus.Registry
+	storeMetrics
+	*syncMetrics
+	http     httpMetrics
+	rates    *policyRates
+	registry registry
 
-	requests   map[string]prometheus.Counter // by outcome
-	decisions  *prometheus.CounterVec
-	took       prometheus.Histogram
-	waited     prometheus.Histogram
-	updates    map[string]prometheus.Counter // by outcome
-	updateTook prometheus.Histogram
-	perUpdate  prometheus.Histogram
-	remembered prometheus.Counter
-	reloads    map[string]prometheus.Counter // by outcome
-	current    prometheus.Gauge
+	requests  map[string]prometheus.Counter // by outcome
+	decisions *prometheus.CounterVec
+	took      prometheus.Histogram
+	waited    prometheus.Histogram
+	reloads   map[string]prometheus.Counter // by outcome
+	current   prometheus.Gauge
 
 	rules atomic.Pointer[map[string]ruleCounters]
 }
@@ -42,44 +43,30 @@ type ruleCounters struct{ allowed, denied, wouldDeny, degraded prometheus.Counte
 // NewMetrics returns Metrics in a registry of their own, with those of the Go
 // runtime and the process.
 func NewMetrics(version string) *Metrics {
-	r := prometheus.NewRegistry()
+	r := registry{prometheus.NewRegistry()}
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m := &Metrics{registry: r}
-
-	counters := func(name, help string, outcomes ...string) map[string]prometheus.Counter {
-		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"outcome"})
-		r.MustRegister(vec)
-		by := make(map[string]prometheus.Counter)
-		for _, o := range outcomes {
-			by[o] = vec.WithLabelValues(o)
-		}
-		return by
-	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
-		r.MustRegister(h)
-		return h
-	}
-	m.requests = counters("stint_requests_total", "Requests that were decided: allowed, denied, or error where nothing could be decided.", "allowed", "denied", "error")
-	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_decisions_total", Help: "What each rule said: allowed, denied, would_deny (a rule in shadow), degraded (decided without the store)."}, []string{"rule", "outcome"})
-	r.MustRegister(m.decisions)
-	m.took = histogram("stint_decision_duration_seconds", "Time that a decision took, without waiting in line.", prometheus.ExponentialBuckets(250e-9, 4, 12))
-	m.waited = histogram("stint_queue_wait_seconds", "Time that requests waited for their turn.", prometheus.ExponentialBuckets(1e-3, 2, 14))
-	m.updates = counters("stint_store_updates_total", "Updates of the store.", "ok", "error")
-	m.updateTook = histogram("stint_store_update_duration_seconds", "Time that an update of the store took.", prometheus.ExponentialBuckets(50e-6, 2, 15))
-	m.perUpdate = histogram("stint_store_update_spends", "Spends that went to the store in one update.", prometheus.ExponentialBuckets(1, 2, 11))
-	m.remembered = prometheus.NewCounter(prometheus.CounterOpts{Name: "stint_denials_remembered_total", Help: "Denials that were answered from memory, without the store."})
-	m.reloads = counters("stint_config_reloads_total", "Attempts to load a changed configuration.", "ok", "error")
-	m.current = prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_config_current", Help: "1 if the configuration in force is the one in the file, 0 if the file has problems."})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_build_info", Help: "Always 1; the label is the version.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
-	r.MustRegister(m.remembered, m.current, build)
-	return m
+	r.MustRegister(build)
+	return &Metrics{
+		storeMetrics: newStoreMetrics(r),
+		syncMetrics:  newSyncMetrics(r),
+		http:         newHTTPMetrics(r.Registry),
+		rates:        newPolicyRates(r),
+		registry:     r,
+
+		requests:  r.byOutcome("stint_requests_total", "Requests that were decided: allowed, denied, or error where nothing could be decided.", "allowed", "denied", "error"),
+		decisions: r.counters("stint_decisions_total", "What each rule said: allowed, denied, would_deny (a rule in shadow), degraded (decided without the store).", "rule", "outcome"),
+		took:      r.histogram("stint_decision_duration_seconds", "Time that a decision took, without waiting in line.", prometheus.ExponentialBuckets(250e-9, 4, 12)),
+		waited:    r.histogram("stint_queue_wait_seconds", "Time that requests waited for their turn.", prometheus.ExponentialBuckets(1e-3, 2, 14)),
+		reloads:   r.byOutcome("stint_config_reloads_total", "Attempts to load a changed configuration.", "ok", "error"),
+		current:   r.gauge("stint_config_current", "1 if the configuration in force is the one in the file, 0 if the file has problems."),
+	}
 }
 
 // Handler serves the metrics in the Prometheus text format.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
+	return promhttp.HandlerFor(m.registry.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
 // Counter adds a counter whose value is read when the metrics are.
@@ -112,6 +99,8 @@ func (m *Metrics) Loaded(set *rules.Set) {
 			}
 		}
 	}
+	m.syncMetrics.loaded(set)
+	m.rates.set.Store(set)
 	m.current.Set(1)
 }
 
@@ -161,17 +150,3 @@ func (m *Metrics) Decided(out *gate.Outcome, took time.Duration) {
 		}
 	}
 }
-
-// Updated implements limit.Observer.
-func (m *Metrics) Updated(spends int, took time.Duration, err error) {
-	m.perUpdate.Observe(float64(spends))
-	m.updateTook.Observe(took.Seconds())
-	if err != nil {
-		m.updates["error"].Inc()
-		return
-	}
-	m.updates["ok"].Inc()
-}
-
-// Remembered implements limit.Observer.
-func (m *Metrics) Remembered() { m.remembered.Inc() }

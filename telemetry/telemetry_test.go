@@ -61,7 +61,12 @@ func TestMetrics(t *testing.T) {
 	m.Decided(&gate.Outcome{Allowed: true, Waited: time.Second}, time.Microsecond)
 	m.Updated(17, time.Millisecond, nil)
 	m.Updated(1, time.Millisecond, errors.New("down"))
+	m.Updated(0, time.Millisecond, nil) // the limiter's own affairs
 	m.Remembered()
+	m.Breaker(true)
+	m.Breaker(false)
+	m.Breaker(true)
+	m.Nodes(3)
 	m.Reloaded(false)
 
 	text := scrape(m)
@@ -70,15 +75,20 @@ func TestMetrics(t *testing.T) {
 		`stint_decisions_total{outcome="denied",rule="login"} 1`,
 		`stint_decisions_total{outcome="would_deny",rule="candidate"} 1`,
 		`stint_decisions_total{outcome="denied",rule="candidate"} 0`,
+		`stint_policy_units_per_second{policy="login"} 1`,
 		`stint_requests_total{outcome="allowed"} 5`,
 		`stint_requests_total{outcome="denied"} 1`,
 		`stint_requests_total{outcome="error"} 1`,
 		`stint_decision_duration_seconds_count 7`,
 		`stint_queue_wait_seconds_count 1`,
-		`stint_store_updates_total{outcome="ok"} 1`,
+		`stint_store_updates_total{outcome="ok"} 2`,
 		`stint_store_updates_total{outcome="error"} 1`,
 		`stint_store_update_spends_sum 18`,
+		`stint_store_update_spends_count 2`,
 		`stint_denials_remembered_total 1`,
+		`stint_store_breaker_open 1`,
+		`stint_store_breaker_openings_total 2`,
+		`stint_nodes 3`,
 		`stint_config_reloads_total{outcome="error"} 1`,
 		`stint_config_current 0`,
 		`stint_build_info{version="v1.2.3"} 1`,
@@ -105,6 +115,69 @@ func TestSeriesOfRulesThatAreGoneEnd(t *testing.T) {
 	}
 	if !strings.Contains(text, `stint_decisions_total{outcome="allowed",rule="kept"} 1`) {
 		t.Error("a rule that stays has lost its count")
+	}
+}
+
+// The limiter finds these methods by asking its Observer for them.
+var (
+	_ limit.Observer        = (*telemetry.Metrics)(nil)
+	_ limit.BreakerObserver = (*telemetry.Metrics)(nil)
+	_ limit.NodesObserver   = (*telemetry.Metrics)(nil)
+	_ limit.SyncObserver    = (*telemetry.Metrics)(nil)
+)
+
+func TestMetricsOfSyncedRules(t *testing.T) {
+	of := func(mode string, names ...string) *rules.Set {
+		var spec rules.Spec
+		for _, name := range names {
+			spec.Rules = append(spec.Rules, rules.RuleSpec{
+				Name: name, Mode: mode, Match: rules.MatchSpec{Path: "/" + name},
+				Limits: []rules.LimitSpec{{Quota: 1, Window: rules.Duration(time.Second)}},
+			})
+		}
+		set, problems := rules.Compile(spec)
+		if set == nil {
+			t.Fatal(problems)
+		}
+		return set
+	}
+	m := telemetry.NewMetrics("test")
+	m.Overshot("tokens", 1) // before there are rules
+	m.Loaded(of("synced", "tokens", "old"))
+	m.Synced(1000, 2, 3, time.Millisecond, nil)
+	m.Synced(10, 1, 0, time.Millisecond, errors.New("down"))
+	m.Overshot("tokens", 7)
+	m.Overshot("tokens", 5)
+	m.Overshot("made-up", 1)
+
+	text := scrape(m)
+	for _, want := range []string{
+		`stint_sync_rounds_total{outcome="ok"} 1`,
+		`stint_sync_rounds_total{outcome="error"} 1`,
+		`stint_sync_duration_seconds_count 2`,
+		`stint_sync_keys 10`,
+		`stint_sync_statements_total 3`,
+		`stint_sync_conflicts_total 3`,
+		`stint_overshoot_units_total{policy="tokens"} 12`,
+		`stint_overshoot_units_total{policy="old"} 0`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("lacks %s", want)
+		}
+	}
+	m.Loaded(of("synced", "tokens"))
+	m.Overshot("old", 1)
+	m.Overshot("tokens", 1)
+	text = scrape(m)
+	if strings.Contains(text, "made-up") || strings.Contains(text, `policy="old"`) {
+		t.Error("a policy that is not in the rules has a series")
+	}
+	if !strings.Contains(text, `stint_overshoot_units_total{policy="tokens"} 13`) {
+		t.Error("a policy that stays has lost its count")
+	}
+	m.Loaded(of("exact", "tokens"))
+	if strings.Contains(scrape(m), `stint_overshoot_units_total{policy="tokens"}`) {
+		t.Error("a policy that is exact has a series of overshoot")
 	}
 }
 

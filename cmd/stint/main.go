@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/server"
 )
 
@@ -38,6 +39,7 @@ Exit codes: 0 done, 1 failed, 2 the configuration has problems, 64 wrong usage.`
 type commands struct {
 	Serve    serveCommand    `cmd:"" help:"Run the reverse proxy and the API by a rules file."`
 	Validate validateCommand `cmd:"" help:"Print every problem of rules files, with its line."`
+	Migrate  migrateCommand  `cmd:"" help:"Make the tables that a store needs."`
 	Replay   replayCommand   `cmd:"" help:"Run access logs through a rules file and say what would have been denied."`
 	Schema   schemaCommand   `cmd:"" help:"Print the JSON Schema of the rules file, for editors."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
@@ -81,7 +83,7 @@ func run(ctx context.Context, args []string, std streams) int {
 	case exited >= 0: // --help
 		return exited
 	case err != nil:
-		fmt.Fprintf(std.err, "stint: %v; stint --help shows how it is used\n", err)
+		fmt.Fprintf(std.err, "stint: %s; stint --help shows how it is used\n", config.Redact(err.Error()))
 		return exitUsage
 	}
 	err = command.Run()
@@ -92,7 +94,7 @@ func run(ctx context.Context, args []string, std streams) int {
 		fmt.Fprintln(std.err, problems)
 		return exitConfig
 	}
-	fmt.Fprintf(std.err, "stint: %v\n", err)
+	fmt.Fprintf(std.err, "stint: %s\n", config.Redact(err.Error()))
 	return exitFailed
 }
 

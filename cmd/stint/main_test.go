@@ -27,10 +27,11 @@ func TestHelpTeaches(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{nil, []string{"serve", "validate", "replay", "schema", "Exit codes", "stint serve --config stint.yaml"}},
+		{nil, []string{"serve", "validate", "migrate", "replay", "schema", "Exit codes", "stint serve --config stint.yaml"}},
 		{[]string{"--help"}, []string{"Exit codes"}},
-		{[]string{"serve", "--help"}, []string{"--config", "SIGHUP", "listen.proxy"}},
+		{[]string{"serve", "--help"}, []string{"--config", "--set", "SIGHUP", "listen.proxy"}},
 		{[]string{"validate", "--help"}, []string{"stint validate stint.yaml"}},
+		{[]string{"migrate", "--help"}, []string{"--store", "--print", "env:NAME"}},
 		{[]string{"replay", "--help"}, []string{"--suggest", "--format", "access.log"}},
 		{[]string{"schema", "--help"}, []string{"yaml-language-server"}},
 	} {
@@ -88,6 +89,20 @@ func TestServeRefusesABadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, errs := stint(t, "serve", "--config", bad); code != exitConfig || !strings.Contains(errs, "bad.yaml:1:") {
+		t.Errorf("%d %q", code, errs)
+	}
+}
+
+func TestServeTakesWhatIsSet(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "stint.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := stint(t, "serve", "--config", file, "--set", "listen.api=off", "--set", "store=postgre://stint:hunter2@a,b/stint?x=y")
+	if code != exitConfig || !strings.Contains(errs, `store: "postgre" is not a store`) || strings.Contains(errs, "hunter2") {
+		t.Errorf("%d %q", code, errs)
+	}
+	if code, _, errs := stint(t, "serve", "--config", file, "--set", "listen.api=off"); code != exitFailed || !strings.Contains(errs, "nothing to serve") {
 		t.Errorf("%d %q", code, errs)
 	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 type serveCommand struct {
-	Config string `short:"c" default:"stint.yaml" env:"STINT_CONFIG" type:"path" placeholder:"FILE" help:"The rules file (default: ${default}). A change is in force within a second, or at once on SIGHUP; one with problems is refused."`
+	Config string   `short:"c" default:"stint.yaml" env:"STINT_CONFIG" type:"path" placeholder:"FILE" help:"The rules file (default: ${default}). A change is in force within a second, or at once on SIGHUP; one with problems is refused."`
+	Set    []string `sep:"none" placeholder:"FIELD=VALUE" help:"A field to take in place of what the file says, such as listen.proxy=:8000; can be repeated. Several processes can share a file that way."`
 }
 
 func (serveCommand) Help() string {
@@ -18,7 +19,8 @@ func (serveCommand) Help() string {
 has proxy.upstream, and the API, /healthz, /readyz and /metrics on listen.api
 (default 127.0.0.1:8080). SIGTERM ends it gracefully.
 
-    stint serve --config stint.yaml`
+    stint serve --config stint.yaml
+    stint serve --config stint.yaml --set listen.proxy=:8001 --set listen.api=off`
 }
 
 func (c serveCommand) Run(ctx context.Context, std streams) error {
@@ -41,6 +43,7 @@ func (c serveCommand) Run(ctx context.Context, std streams) error {
 	}()
 	return server.Run(ctx, server.Options{
 		Config:     c.Config,
+		Set:        c.Set,
 		Version:    version,
 		Log:        std.err,
 		Stores:     stores,

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/server"
+	"github.com/stint-dev/stint/store/mongodb"
+	"github.com/stint-dev/stint/store/postgres"
+	"github.com/stint-dev/stint/store/redis"
 	"github.com/stint-dev/stint/store/sqlite"
 	"github.com/stint-dev/stint/transport/httpanswer"
 	"github.com/stint-dev/stint/transport/middleware"
@@ -17,13 +23,32 @@ import (
 
 // stores are the databases that a configuration may name. A new one is a row.
 var stores = []server.Store{
-	{Scheme: "sqlite", Open: func(path string, _ *config.File) (limit.Store, error) { return sqlite.Open(path, nil) }},
+	{Schemes: []string{"sqlite"}, Open: openSQLite},
+	{Schemes: []string{"postgres", "postgresql"}, Open: openPostgres, Migrate: postgres.Migrate, Script: postgres.Script},
+	{Schemes: []string{"mongodb", "mongodb+srv"}, Open: openMongoDB, Migrate: mongodb.Migrate, Script: mongodb.Script},
+	{Schemes: []string{"redis", "rediss"}, Open: openRedis, Migrate: redis.Migrate, Script: redis.Script},
 }
 
 // transports are the ways in. A new one is a row.
 var transports = []server.Transport{
 	{Name: "proxy", Address: (*config.File).ProxyAddress, Handler: newProxy},
 	{Name: "api", Address: (*config.File).APIAddress, Handler: newAPI},
+}
+
+func openSQLite(_ context.Context, url string, logger *slog.Logger) (limit.Store, error) {
+	return sqlite.Open(strings.TrimPrefix(url, "sqlite:"), &sqlite.Options{Logger: logger})
+}
+
+func openPostgres(ctx context.Context, url string, logger *slog.Logger) (limit.Store, error) {
+	return postgres.Open(ctx, url, &postgres.Options{Logger: logger})
+}
+
+func openMongoDB(ctx context.Context, url string, _ *slog.Logger) (limit.Store, error) {
+	return mongodb.Open(ctx, url, nil)
+}
+
+func openRedis(ctx context.Context, url string, logger *slog.Logger) (limit.Store, error) {
+	return redis.Open(ctx, url, &redis.Options{Logger: logger})
 }
 
 func newProxy(p *server.Process) (http.Handler, error) {

@@ -34,9 +34,15 @@ const (
 // admit the same request, and until one that allows is as if never used. w is
 // rounded up to whole seconds, too, so that whoever keeps to it keeps to the
 // policy. Numbers of more than 15 digits are given as the largest of 15.
+//
+// Stint-Degraded is store if a policy was decided without the store that it is
+// counted in, so that what the other fields say is this process's own view.
 func SetHeaders(h http.Header, d Dialect, out *gate.Outcome) {
 	if d >= None {
 		return
+	}
+	if degraded(out.Decisions) {
+		h["Stint-Degraded"] = []string{"store"}
 	}
 	nearest, list := survey(out.Decisions)
 	switch {
@@ -79,6 +85,16 @@ func survey(ds []gate.Decision) (nearest *gate.Decision, list bool) {
 func advertised(d *gate.Decision) bool {
 	unknown := d.Degraded && d.Allowed && d.ResetAfter == 0
 	return !d.Rule.Shadow && !unknown
+}
+
+// degraded reports whether any of ds that is enforced was decided without its store.
+func degraded(ds []gate.Decision) bool {
+	for i := range ds {
+		if ds[i].Degraded && !ds[i].Rule.Shadow {
+			return true
+		}
+	}
+	return false
 }
 
 func nearer(a, b *gate.Decision) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -109,6 +110,9 @@ func TestSetHeaders(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			want := http.Header{}
+			if slices.ContainsFunc(test.decisions, func(d gate.Decision) bool { return d.Degraded }) {
+				want.Set("Stint-Degraded", "store")
+			}
 			if test.policy != "" {
 				want.Set("RateLimit-Policy", test.policy)
 				want.Set("RateLimit", test.limit)
@@ -178,6 +182,33 @@ func TestSetHeadersDialects(t *testing.T) {
 	httpanswer.SetHeaders(got, httpanswer.None, &gate.Outcome{Decisions: []gate.Decision{near}})
 	if len(got) > 0 {
 		t.Errorf("dialect none sets %v", got)
+	}
+}
+
+func TestDegradedDecisionsAreTold(t *testing.T) {
+	without := func(d gate.Decision) gate.Decision {
+		d.Degraded = true
+		return d
+	}
+	near := admits("near", 100, 3, time.Minute, time.Second)
+	for _, test := range []struct {
+		name      string
+		dialect   httpanswer.Dialect
+		decisions []gate.Decision
+		want      string
+	}{
+		{"with the store", httpanswer.Draft10, []gate.Decision{near}, ""},
+		{"counted here", httpanswer.Draft10, []gate.Decision{near, without(near)}, "store"},
+		{"denied here", httpanswer.Draft03, []gate.Decision{without(denies("near", 100, time.Minute, time.Second))}, "store"},
+		{"let pass", httpanswer.Legacy, []gate.Decision{without(admits("near", 100, 0, time.Minute, 0))}, "store"},
+		{"in shadow", httpanswer.Draft10, []gate.Decision{near, without(under(shadow, near))}, ""},
+		{"no fields", httpanswer.None, []gate.Decision{without(near)}, ""},
+	} {
+		h := http.Header{}
+		httpanswer.SetHeaders(h, test.dialect, &gate.Outcome{Decisions: test.decisions})
+		if got := h.Get("Stint-Degraded"); got != test.want {
+			t.Errorf("%s: Stint-Degraded is %q; want %q", test.name, got, test.want)
+		}
 	}
 }
 

@@ -162,6 +162,9 @@ func TestStoreCannotAnswer(t *testing.T) {
 		if w.Code != test.status || w.Header().Get("RateLimit") != "" {
 			t.Errorf("on_store_error %s: status %d, RateLimit %q; want %d and none", test.onStoreError, w.Code, w.Header().Get("RateLimit"), test.status)
 		}
+		if degraded := w.Header().Get("Stint-Degraded") == "store"; degraded != (test.status == 200) {
+			t.Errorf("on_store_error %s: Stint-Degraded is %q", test.onStoreError, w.Header().Get("Stint-Degraded"))
+		}
 		if retry := w.Header().Get("Retry-After"); test.status == 503 && retry != "1" {
 			t.Errorf("Retry-After is %q; want 1", retry)
 		}

@@ -43,6 +43,10 @@ var testRules = []rules.RuleSpec{
 		Limits: []rules.LimitSpec{{Quota: 1, Window: rules.Duration(time.Minute)}},
 	},
 	{
+		Name: "export", Match: rules.MatchSpec{Path: "/export"}, OnStoreError: "allow",
+		Limits: []rules.LimitSpec{{Quota: 10, Window: rules.Duration(time.Minute)}},
+	},
+	{
 		Name: "internal", Match: rules.MatchSpec{Headers: map[string]rules.Pattern{"X-Internal": "yes"}, Methods: []string{"PUT"}, Host: "a.example"}, OnStoreError: "deny",
 		Limits: []rules.LimitSpec{{Quota: 1, Window: rules.Duration(time.Minute)}},
 	},
@@ -204,6 +208,19 @@ func TestStoreCannotAnswer(t *testing.T) {
 	w := a.post(t, one("alex"))
 	if w.Code != 503 || w.Header().Get("Retry-After") != "1" || detail(t, w) != "The limits of this request could not be checked. Try again in 1s." {
 		t.Errorf("answer is %d, Retry-After %q, %s", w.Code, w.Header().Get("Retry-After"), w.Body)
+	}
+}
+
+func TestDegradedAnswerSaysSo(t *testing.T) {
+	a := newTestAPI(t)
+	const report = `{"descriptors":[{"path":"/export"}]}`
+	if w := a.post(t, report); w.Header().Get("Stint-Degraded") != "" || decoded(t, w).Decisions[0].Degraded {
+		t.Errorf("with the store: %v, %s", w.Header(), w.Body)
+	}
+	a.store.Close()
+	w := a.post(t, report)
+	if got := decoded(t, w); !got.Allowed || !got.Decisions[0].Degraded || w.Header().Get("Stint-Degraded") != "store" {
+		t.Errorf("without it: %v, %s", w.Header(), w.Body)
 	}
 }
 
