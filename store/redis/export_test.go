@@ -1,0 +1,21 @@
+package redis
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// SetClock makes s decide by the instant that key holds. What Redis drops, by
+// its own clock, it drops a day later than otherwise.
+func (s *Store) SetClock(key string) { s.clock, s.slack = key, 24*time.Hour }
+
+// Client returns the connection of s.
+func (s *Store) Client() rueidis.Client { return s.client }
+
+// CheckInfo checks the answer to INFO.
+func CheckInfo(text string, log *slog.Logger) error { return checkInfo(readInfo(text), log) }
+
+// Name returns what key is called in Redis.
+func (s *Store) Name(key string) string { return s.name(key) }

@@ -1,0 +1,9 @@
+local passed = t - at
+local rest, whole = passed % window * (quota / divisor), window / divisor
+a = a - floor(passed / window) * quota - floor(rest / whole)
+b = (b < window and b or window - 1) - rest % whole * divisor
+if b < 0 then a, b = a - 1, b + window end
+if a < 0 then a, b = 0, 0 end
+n = often(b > 0 and burst - a - 1 or burst - a)
+a = a + n * cost
+reset = (a * window + b) / quota + 2 -- rounded up, and a double's own rounding

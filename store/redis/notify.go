@@ -1,0 +1,69 @@
+package redis
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-dev/stint/limit"
+)
+
+// errUnsubscribed: the connection that listens has ended.
+var errUnsubscribed = errors.New("the connection was lost")
+
+// Notify implements [limit.Notifier].
+func (s *Store) Notify(ctx context.Context, message string) error {
+	if err := s.enter(ctx, "notify", nil); err != nil {
+		return err
+	}
+	defer s.inside.RUnlock()
+	// As if the channel were a key: always through the same node of a cluster,
+	// so that messages are heard in the order in which they were sent.
+	publish := s.client.B().Arbitrary("PUBLISH").Keys(s.channel).Args(message).Build()
+	if err := s.client.Do(ctx, publish).Error(); err != nil {
+		return s.fault("notify", maySent(err), err)
+	}
+	return nil
+}
+
+// Listen implements [limit.Notifier]. It has a connection of its own.
+func (s *Store) Listen(ctx context.Context, heard func(message string)) error {
+	if err := s.enter(ctx, "listen", nil); err != nil {
+		return err
+	}
+	client, release := s.client.Dedicate()
+	s.inside.RUnlock() // Close does not wait for those who listen
+	defer release()
+
+	messages, done := make(chan string), make(chan struct{})
+	defer close(done)
+	lost := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) {
+		select {
+		case messages <- m.Message:
+		case <-done:
+		}
+	}})
+	// In a cluster the first command says which node the connection is to. It is
+	// the one that Notify goes through: another hears of a message later.
+	err := client.Do(ctx, client.B().Mget().Key(s.channel).Build()).Error()
+	if err == nil {
+		err = client.Do(ctx, client.B().Subscribe().Channel(s.channel).Build()).Error()
+	}
+	if err != nil {
+		return s.fault("listen", false, err)
+	}
+	heard("")
+	for {
+		select {
+		case message := <-messages:
+			heard(message)
+		case err := <-lost:
+			return s.fault("listen", false, errors.Join(errUnsubscribed, err))
+		case <-s.ending:
+			return s.fault("listen", false, limit.ErrClosed)
+		case <-ctx.Done():
+			return s.fault("listen", false, ctx.Err())
+		}
+	}
+}
