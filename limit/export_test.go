@@ -8,7 +8,7 @@ func (l *Limiter) Known(p *Policy, key string) (global, own int64) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	c := shard.cells[k]
-	if c == nil || c.arrival != nil {
+	if c == nil || !c.known {
 		return 0, 0
 	}
 	global = int64(p.algorithm().Used(p.Limit(), c.global, max(c.global.At, l.synced.clock.now())))

@@ -115,7 +115,7 @@ func (l *Limiter) Close() error {
 	l.tasks.close()
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
-	return l.synced.sync(ctx)
+	return l.synced.syncAll(ctx)
 }
 
 // Sync is one round of Synced mode now, without waiting for the next: it tells

@@ -60,11 +60,15 @@ type syncOptions struct {
 	tasks    *tasks
 }
 
+// lively is for how many rounds after its last use a key is kept up to date. One
+// that is used again later is asked for again, as if it were new.
+const lively = 5
+
 // syncShard is a part of the keys.
 type syncShard struct {
 	mu     sync.Mutex
 	cells  map[string]*syncCell
-	active []*syncCell // those that the next round is about
+	active []*syncCell // those that every round is about
 	peak   int         // the most that cells has held: a map does not shrink
 }
 
@@ -73,10 +77,11 @@ type syncShard struct {
 type syncCell struct {
 	state   algo.State // global with all that is away and pending
 	policy  *Policy    // that was decided by last
-	arrival *arrival   // nil once the store has told of the key
+	arrival *arrival   // nil unless the store is being asked for the key
 	pending []hit      // that the store is to be told
 	round   int64      // in which it was last used
-	active  bool       // among its shard's
+	known   bool       // the store has told of it
+	active  bool       // among its shard's: what is known is kept up to date
 	gone    bool       // reset or forgotten: not in the map any more
 	flying  bool       // somebody decides for its line
 	sealed  int        // of pending, see wrote
@@ -167,11 +172,11 @@ func (y *synced) one(ctx context.Context, s Spend, verb verb) (v algo.Verdict, e
 	}
 	shard.mu.Lock()
 	c := shard.cells[string(key)]
-	if c == nil || c.arrival != nil {
+	if c == nil || !c.active {
 		shard.mu.Unlock()
 		return y.arrive(ctx, shard, string(key), s, verb)
 	}
-	v, decided := y.decide(shard, c, s, verb)
+	v, decided := y.decide(c, s, verb)
 	if decided {
 		shard.mu.Unlock()
 		return v, nil
@@ -189,13 +194,9 @@ func (y *synced) one(ctx context.Context, s Spend, verb verb) (v algo.Verdict, e
 // decide applies verb to s on what is known here, and reports whether it could:
 // an admission that would leave more pending than MaxOvershoot allows needs the
 // store. The shard is locked.
-func (y *synced) decide(shard *syncShard, c *syncCell, s Spend, verb verb) (algo.Verdict, bool) {
+func (y *synced) decide(c *syncCell, s Spend, verb verb) (algo.Verdict, bool) {
 	now := y.clock.now()
 	c.policy, c.round = s.Policy, y.rounds.Load()
-	if !c.active {
-		c.active = true
-		shard.active = append(shard.active, c)
-	}
 	state, v := s.Policy.Decide(c.state, now, s.Cost)
 	switch {
 	case verb == peek && v.OK:
@@ -253,9 +254,17 @@ func charge(p *Policy, s algo.State, hits []hit) algo.State {
 	return s
 }
 
+// activate makes c one of those that are kept up to date. The shard is locked.
+func (s *syncShard) activate(c *syncCell) {
+	if !c.active && !c.gone {
+		c.active = true
+		s.active = append(s.active, c)
+	}
+}
+
 // learn takes in what the store has, which is without what is away and pending.
 func (c *syncCell) learn(state algo.State, version int64) {
-	c.global, c.version = state, version
+	c.global, c.version, c.known = state, version, true
 	c.state = charge(c.policy, charge(c.policy, state, c.away), c.pending)
 }
 

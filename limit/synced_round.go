@@ -38,8 +38,25 @@ func (y *synced) loop() {
 }
 
 // sync is one round: it tells the store what is pending and learns what the
-// others have spent, of every key that was used since the last round.
+// others have spent, of every key that is in use.
+//
+// Keys that others write all the time may have to wait for the next round.
 func (y *synced) sync(ctx context.Context) error {
+	_, err := y.syncOnce(ctx)
+	return err
+}
+
+// syncAll is rounds until nothing is pending.
+func (y *synced) syncAll(ctx context.Context) error {
+	for {
+		if left, err := y.syncOnce(ctx); left == 0 || err != nil {
+			return err
+		}
+	}
+}
+
+// syncOnce is sync, and returns how many keys have to wait.
+func (y *synced) syncOnce(ctx context.Context) (left int, err error) {
 	y.round.Lock()
 	defer y.round.Unlock()
 	r := round{y: y, began: time.Now()}
@@ -60,7 +77,7 @@ func (y *synced) sync(ctx context.Context) error {
 	if y.opts.observer != nil && r.keys > 0 {
 		y.opts.observer.Synced(r.keys, r.calls, r.conflicts, time.Since(r.began), r.err)
 	}
-	return r.err
+	return len(talk), r.err
 }
 
 // collect takes along what is pending of the active cells. They are the round's
@@ -71,12 +88,12 @@ func (y *synced) collect() (talk []*syncCell) {
 		shard.mu.Lock()
 		kept := shard.active[:0]
 		for _, c := range shard.active {
-			switch {
-			case c.gone:
-			case c.flying || c.arrival != nil:
-				kept = append(kept, c) // next time
-			default:
+			if c.gone || len(c.pending) == 0 && !c.flying && y.rounds.Load()-c.round > lively {
 				c.active = false
+				continue
+			}
+			kept = append(kept, c)
+			if !c.flying {
 				c.takeAlong()
 				talk = append(talk, c)
 			}
@@ -93,19 +110,15 @@ func (y *synced) release(cells []*syncCell) {
 	for _, c := range cells {
 		shard := y.shardOf(c.key)
 		shard.mu.Lock()
-		y.putBack(shard, c)
+		c.putBack()
 		shard.mu.Unlock()
 	}
 }
 
-// putBack ends the round for c, which comes again in the next one. The shard is
+// putBack ends the round for c, which has not told what is away. The shard is
 // locked.
-func (y *synced) putBack(shard *syncShard, c *syncCell) {
+func (c *syncCell) putBack() {
 	c.comeBack()
-	if !c.active && !c.gone {
-		c.active = true
-		shard.active = append(shard.active, c)
-	}
 	close(c.landed)
 }
 
@@ -139,7 +152,7 @@ func (r *round) swap(ctx context.Context, cells []*syncCell) (again []*syncCell)
 			if asked[i].Dirty && wasSent(err) {
 				c.wrote, c.sealed = &asked[i].State, len(c.away)
 			}
-			r.y.putBack(shard, c)
+			c.putBack()
 		} else if !r.heard(c, asked[i], told[i]) {
 			again = append(again, c)
 		}
@@ -212,7 +225,7 @@ func (y *synced) sweep() {
 		y.swept++
 		shard.mu.Lock()
 		for _, c := range shard.cells {
-			if c.arrival == nil && !c.active && !c.flying && len(c.pending) == 0 && len(c.away) == 0 && y.rounds.Load()-c.round > idle {
+			if c.arrival == nil && !c.active && !c.flying && y.rounds.Load()-c.round > idle {
 				y.drop(shard, c)
 			}
 		}

@@ -27,8 +27,9 @@ func (y *synced) call(ctx context.Context, cells []Cell) error {
 	return err
 }
 
-// arrivals are the keys that this node sees for the first time. Those that
-// arrive while some are being asked for are asked for together next.
+// arrivals are the keys that this node sees for the first time, or again after a
+// while. Those that arrive while some are being asked for are asked for together
+// next.
 type arrivals struct {
 	mu     sync.Mutex
 	next   *arrival
@@ -41,7 +42,8 @@ type arrival struct {
 	err  error
 }
 
-// arrive waits until the store has told of key, and then decides.
+// arrive waits until the store has told of key, and then decides. If the store
+// does not answer, what was known of the key before has to do.
 func (y *synced) arrive(ctx context.Context, shard *syncShard, key string, s Spend, verb verb) (v algo.Verdict, err error) {
 	shard.mu.Lock()
 	c := shard.cells[key]
@@ -54,11 +56,15 @@ func (y *synced) arrive(ctx context.Context, shard *syncShard, key string, s Spe
 		return vs[0], nil
 	}
 	if c == nil {
-		c = &syncCell{key: key, policy: s.Policy, arrival: y.announce(key), round: y.rounds.Load()}
+		c = &syncCell{key: key, policy: s.Policy}
 		shard.cells[key] = c
 		shard.peak = max(shard.peak, len(shard.cells))
 		y.count.Add(1)
 	}
+	if !c.active && c.arrival == nil {
+		c.arrival = y.announce(key)
+	}
+	c.round = y.rounds.Load()
 	a := c.arrival
 	shard.mu.Unlock()
 	if a != nil {
@@ -71,11 +77,18 @@ func (y *synced) arrive(ctx context.Context, shard *syncShard, key string, s Spe
 		case <-patience.C:
 			return v, &StoreError{Store: "limiter", Op: "sync", Err: context.DeadlineExceeded}
 		}
-		if a.err != nil {
+		if a.err != nil && !y.knows(shard, key) {
 			return v, a.err
 		}
 	}
 	return y.one(ctx, s, verb)
+}
+
+func (y *synced) knows(shard *syncShard, key string) bool {
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	c := shard.cells[key]
+	return c != nil && c.known
 }
 
 // announce sees to it that the store is asked for key.
@@ -124,13 +137,16 @@ func (y *synced) ask(a *arrival) {
 	for _, loaded := range cells {
 		shard := y.shardOf(loaded.Key)
 		shard.mu.Lock()
-		switch c := shard.cells[loaded.Key]; {
-		case c == nil || c.arrival != a:
-		case a.err != nil:
-			y.drop(shard, c)
-		default:
+		if c := shard.cells[loaded.Key]; c != nil && c.arrival == a {
 			c.arrival = nil
-			c.learn(loaded.State, loaded.Version)
+			if a.err == nil {
+				c.learn(loaded.State, loaded.Version)
+			}
+			if c.known {
+				shard.activate(c)
+			} else {
+				y.drop(shard, c)
+			}
 		}
 		shard.mu.Unlock()
 	}
