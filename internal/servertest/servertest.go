@@ -17,6 +17,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -147,12 +149,32 @@ func (p *Process) Pause(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGSTOP)
 // Resume ends a Pause.
 func (p *Process) Resume(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGCONT) }
 
-// signal goes to the process and its children, which have a group of their own.
+// signal goes to the process and its children. Some servers give each of theirs
+// a group of its own, so they are looked up.
 func (p *Process) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(-p.running.Process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("%s: %v: %v", p.Name, s, err)
+	parent := p.running.Process.Pid
+	pids := append(children(parent), parent)
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("%s: %v: %v", p.Name, s, err)
+		}
 	}
+}
+
+// children returns the processes that parent has started, and those that they
+// have, as far as the system tells.
+func children(parent int) (pids []int) {
+	listed, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+	for _, file := range listed {
+		text, _ := os.ReadFile(file)
+		for field := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(append(pids, pid), children(pid)...)
+			}
+		}
+	}
+	return pids
 }
 
 func (p *Process) stop(t testing.TB) {
