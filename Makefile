@@ -19,6 +19,15 @@ run: build ## Run Stint on :8000 in front of the demo service (API on :8080)
 	@bin/demo -listen 127.0.0.1:9000 & demo=$$!; trap 'kill $$demo 2>/dev/null' EXIT INT TERM; \
 	bin/stint serve --config $(CONFIG)
 
+.PHONY: servers
+servers: ## Install the servers that the tests start (Debian or Ubuntu, as root)
+	internal/servertest/install.sh
+
+# What continuous integration lacks it installs; elsewhere nothing is installed unasked.
+ifeq ($(CI),true)
+test: servers
+endif
+
 .PHONY: test
 test: lint ## Check and test everything, with the race detector
 	$(GO) test -race -timeout 20m ./...

@@ -15,6 +15,9 @@ need mariadbd mariadb-server
 need redis-server redis-server
 need redis-cli redis-tools
 need prometheus prometheus
+need curl curl
+need mvn maven
+need javac default-jdk-headless
 
 if [ ${#missing[@]} -gt 0 ]; then
 	echo "installing ${missing[*]}"
@@ -22,3 +25,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 	# Run level 1 keeps the packages from starting their servers.
 	RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
 fi
+
+# A server that speaks MongoDB's protocol comes from Maven.
+cd "$(dirname "$0")/../.."
+go run ./internal/servertest/mongodb/install
