@@ -29,7 +29,7 @@ func BenchmarkTake(b *testing.B) {
 		for _, way := range []struct {
 			name string
 			take func(b *testing.B, s *redis.Store) func(ctx context.Context, key string) bool
-		}{{"plain script", plainScript}, {"bulk", bulk}, {"direct", direct}} {
+		}{{"plain script", plainScript}, {"bulk", bulk}} {
 			b.Run(fmt.Sprintf("callers=%d/%s", callers, way.name), func(b *testing.B) {
 				crowd(b, callers, way.take(b, store))
 			})
@@ -101,31 +101,39 @@ func (f *flights) take(_ context.Context, key string) bool {
 	p := &passenger{key: limit.StoreKey(hour, key), done: make(chan struct{})}
 	f.mu.Lock()
 	f.waiting = append(f.waiting, p)
-	fly := f.idle > 0
-	if fly {
+	var batch []*passenger
+	if f.idle > 0 {
 		f.idle--
+		batch = f.board()
 	}
 	f.mu.Unlock()
-	if fly {
+	if batch != nil { // the first flies with the caller, those after it do not hold it up
+		f.carry(batch)
 		go f.fly()
 	}
 	<-p.done
 	return p.admitted
 }
 
+func (f *flights) board() []*passenger {
+	batch := f.waiting
+	f.waiting = nil
+	return batch
+}
+
 func (f *flights) fly() {
 	for {
+		runtime.Gosched() // those who have just been served ask again
 		f.mu.Lock()
-		batch := f.waiting
-		f.waiting = nil
+		batch := f.board()
 		if batch == nil {
 			f.idle++
-			f.mu.Unlock()
-			return
 		}
 		f.mu.Unlock()
+		if batch == nil {
+			return
+		}
 		f.carry(batch)
-		runtime.Gosched()
 	}
 }
 
@@ -150,14 +158,5 @@ func (f *flights) carry(batch []*passenger) {
 		t.Before = state
 		p.admitted = err == nil && v.OK
 		close(p.done)
-	}
-}
-
-func direct(_ *testing.B, s *redis.Store) func(ctx context.Context, key string) bool {
-	return func(ctx context.Context, key string) bool {
-		takes := []limit.Take{{Policy: hour, Key: limit.StoreKey(hour, key), Cost: 1, Times: 1}}
-		err := s.TakeBulk(ctx, takes)
-		_, v := hour.Decide(takes[0].Before, takes[0].Now, 1)
-		return err == nil && v.OK
 	}
 }

@@ -102,12 +102,17 @@ func (s *Store) swapArgs(how string) []string {
 	return s.args(strconv.FormatInt(s.slack.Milliseconds(), 10), how)
 }
 
-// look loads the keys called names.
-func (s *Store) look(ctx context.Context, names []string) (*seen, error) {
-	return readSeen(s.run(ctx, call{swapScript, names, s.swapArgs("each")})[0])
+// lookCall returns the call that loads the keys called names.
+func (s *Store) lookCall(names []string) call {
+	return call{swapScript, names, s.swapArgs("each")}
 }
 
-// commit writes the dirty cells if none of names has changed since it was seen.
+func (s *Store) look(ctx context.Context, names []string) (*seen, error) {
+	return readSeen(s.run(ctx, s.lookCall(names))[0])
+}
+
+// commit writes the dirty cells if none of names has changed since it was seen:
+// the others neither, since they may be why the dirty ones are as they are.
 // Otherwise it returns what is there now.
 func (s *Store) commit(ctx context.Context, names []string, before *seen, cells []limit.Cell) (*seen, error) {
 	args := slices.Grow(s.swapArgs("together"), 3*len(cells))

@@ -72,16 +72,20 @@ func (s *Store) page(ctx context.Context, m rueidis.Client, cursor uint64, prefi
 	if err != nil {
 		return nil, 0, s.fault("list", false, err)
 	}
+	parts := groups(len(scan.Elements), func(i int) string { return s.place(scan.Elements[i]) })
+	calls := make([]call, len(parts))
+	for i, part := range parts {
+		calls[i] = s.lookCall(pick(scan.Elements, part))
+	}
 	var page []limit.Cell
-	for _, group := range groups(len(scan.Elements), func(i int) string { return s.place(scan.Elements[i]) }) {
-		names := pick(scan.Elements, group)
-		seen, err := s.look(ctx, names)
+	for i, result := range s.run(ctx, calls...) {
+		seen, err := readSeen(result)
 		if err != nil {
 			return nil, 0, s.fault("list", false, err)
 		}
-		for i, v := range seen.values {
+		for j, v := range seen.values {
 			if v != "" {
-				page = append(page, limit.Cell{Key: s.key(names[i]), State: v.state(), TTL: v.ends() - seen.now})
+				page = append(page, limit.Cell{Key: s.key(calls[i].keys[j]), State: v.state(), TTL: v.ends() - seen.now})
 			}
 		}
 	}

@@ -1,16 +1,15 @@
 package redis
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"io"
 
 	"github.com/redis/rueidis"
 
 	"github.com/stint-dev/stint/limit"
 )
-
-// errUnsubscribed: the connection that listens has ended.
-var errUnsubscribed = errors.New("the connection was lost")
 
 // Notify implements [limit.Notifier].
 func (s *Store) Notify(ctx context.Context, message string) error {
@@ -59,7 +58,7 @@ func (s *Store) Listen(ctx context.Context, heard func(message string)) error {
 		case message := <-messages:
 			heard(message)
 		case err := <-lost:
-			return s.fault("listen", false, errors.Join(errUnsubscribed, err))
+			return s.fault("listen", false, fmt.Errorf("the connection was lost: %w", cmp.Or(err, io.EOF)))
 		case <-s.ending:
 			return s.fault("listen", false, limit.ErrClosed)
 		case <-ctx.Done():

@@ -163,7 +163,8 @@ func (s *Store) Together(keys []string) bool {
 	return true
 }
 
-// Parallel implements [limit.Parallel].
+// Parallel implements [limit.Parallel]. A server does one thing at a time: while
+// it works on one batch, the next is on its way.
 func (s *Store) Parallel() int { return 2 }
 
 // Close implements [limit.Store]. It waits for what is under way.

@@ -54,6 +54,9 @@ func (s *server) reopen(t testing.TB) limit.Store {
 
 func (s *server) harness() limittest.Harness {
 	h := limittest.Harness{Open: s.open, Reopen: s.reopen}
+	if s.raw != nil {
+		h.Advance = s.advance
+	}
 	if s.wire != nil {
 		h.Break = func(testing.TB) func() {
 			s.wire.Cut()
@@ -67,7 +70,7 @@ const clockKey = "the clock of the tests"
 
 // frozen returns s with a clock that stands still until it is moved.
 func (s server) frozen(t testing.TB) *server {
-	option, err := rueidis.ParseURL(s.url)
+	option, err := rueidis.ParseURL(s.direct)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +80,6 @@ func (s server) frozen(t testing.TB) *server {
 	}
 	t.Cleanup(s.raw.Close)
 	s.advance(t, time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC).Sub(time.Unix(0, 0)))
-	s.tag = "frozen:"
 	return &s
 }
 
@@ -98,13 +100,6 @@ func (s *server) now(t testing.TB) int64 {
 	return now
 }
 
-func TestStore(t *testing.T) {
-	s := single(t)
-	t.Run("the server's clock", func(t *testing.T) { limittest.Run(t, s.harness()) })
-	t.Run("a frozen clock", func(t *testing.T) {
-		s := s.frozen(t)
-		h := s.harness()
-		h.Break, h.Advance = nil, s.advance
-		limittest.Run(t, h)
-	})
-}
+// TestStore runs the suite by a clock that stands still; TestCluster runs it by
+// the servers' own.
+func TestStore(t *testing.T) { limittest.Run(t, single(t).frozen(t).harness()) }

@@ -61,7 +61,7 @@ func (s *Store) run(ctx context.Context, calls ...call) []rueidis.RedisResult {
 	for i, c := range calls {
 		commands[i] = s.client.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 	}
-	results := s.client.DoMulti(ctx, commands...)
+	results := s.send(ctx, commands)
 	var unknown []int // those whose server has not seen the script yet
 	for i, r := range results {
 		if e, ok := rueidis.IsRedisErr(r.Error()); ok && e.IsNoScript() {
@@ -75,13 +75,21 @@ func (s *Store) run(ctx context.Context, calls ...call) []rueidis.RedisResult {
 	for _, c := range pick(calls, unknown) {
 		commands = append(commands, s.client.B().Eval().Script(c.script.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build())
 	}
-	for i, r := range s.client.DoMulti(ctx, commands...) {
+	for i, r := range s.send(ctx, commands) {
 		results[unknown[i]] = r
 	}
 	return results
 }
 
-// args returns the arguments that scripts begin with, and then rest.
+func (s *Store) send(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
+	if len(commands) == 1 { // the shorter way
+		return []rueidis.RedisResult{s.client.Do(ctx, commands[0])}
+	}
+	return s.client.DoMulti(ctx, commands...)
+}
+
+// args returns the arguments that scripts begin with, and then rest. By its
+// first bit a version differs from what scripts return in place of a value.
 func (s *Store) args(rest ...string) []string {
 	version := binary.BigEndian.AppendUint64(nil, rand.Uint64()|1<<63)
 	return append([]string{s.clock, string(version)}, rest...)

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -143,6 +144,56 @@ func TestRefusalsAreNotSent(t *testing.T) {
 	server.Restart(t)
 	if was, err := count(t, s, "key", algo.Day); err != nil || was != 0 {
 		t.Errorf("of a server that is there again, and empty: %d, %v", was, err)
+	}
+}
+
+// TestSilentServer stops a server without ending it. Calls end in time, by
+// their deadline or, once they are cancelled, by the store's own.
+func TestSilentServer(t *testing.T) {
+	server := servertest.StartRedis(t)
+	s, err := redis.Open(t.Context(), server.URL, &redis.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	counted, sent := 0, 0
+	update := func(ctx context.Context) error {
+		return s.Update(ctx, []string{"key"}, func(_ algo.Ticks, cells []limit.Cell) error {
+			c := &cells[0]
+			c.State.A, c.TTL, c.Dirty = c.State.A+1, algo.Day, true
+			return nil
+		})
+	}
+	server.Pause(t)
+	for i := range 6 {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if i >= 3 {
+			cancel()
+			ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
+			time.AfterFunc(100*time.Millisecond, cancel)
+		}
+		began := time.Now()
+		err := update(ctx)
+		cancel()
+		if took := time.Since(began); err == nil || took > 3*time.Second {
+			t.Errorf("call %d: %v after %v, want an error in time", i, err, took)
+		} else if err.(*limit.StoreError).Sent {
+			sent++
+		}
+	}
+	server.Resume(t)
+	for began := time.Now(); counted < 3; {
+		if err := update(t.Context()); err == nil {
+			counted++
+		} else if err.(*limit.StoreError).Sent {
+			sent++
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%d updates in 10s after the server goes on", counted)
+		}
+	}
+	if was, err := count(t, s, "key", algo.Day); err != nil || was < int64(counted) || was > int64(counted+sent) {
+		t.Errorf("the key counts %d, %v; %d updates succeeded and %d more were sent", was, err, counted, sent)
 	}
 }
 

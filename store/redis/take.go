@@ -14,9 +14,10 @@ import (
 // exact is the most that lua/take.lua can work with.
 const exact = 1 << 52
 
-// TakesBulk implements [limit.BulkTaker]: the algorithms gcra, fixed and
-// sliding, as long as Lua's numbers hold what they multiply. Under gcra that is
-// every quota up to 10^9 in windows of whole seconds, up to a day.
+// TakesBulk implements [limit.BulkTaker]: it is for the algorithms gcra, fixed
+// and sliding, as long as Lua's numbers hold what they multiply. Under gcra and
+// sliding that is each quota up to 75 million a minute, a million an hour, or
+// 52,000 a day; under gcra also a greater one that is as round as a million a day.
 func (s *Store) TakesBulk(p *limit.Policy, cost int64) bool {
 	l := p.Limit()
 	if l.Quota < 1 || cost < 1 || l.Quota > exact || l.Burst > exact || l.Window > exact {

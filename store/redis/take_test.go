@@ -226,17 +226,18 @@ func TestTakeBulkAtTheEdges(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		policy *limit.Policy
-		ago    algo.Ticks // when the state was put, with a TTL of a second, or a year if that is longer ago
+		ago    algo.Ticks // when the state was put, with a TTL of a second
 		state  algo.State // At is 0 for that instant
 	}{
 		{"a second ago", second(algo.GCRA), algo.Second - 1, algo.State{A: 10}},
 		{"expired", second(algo.Fixed), algo.Second, algo.State{A: 10}},
-		{"more is missing than a double holds", policy(algo.GCRA, 1<<50, 1024, 1<<52), 9 * 1024, algo.State{A: huge}},
+		{"more is missing than a double holds", policy(algo.GCRA, 1<<50, 1024, 1<<52), 7 * 1024, algo.State{A: huge}},
 		{"a part that a double does not hold", second(algo.GCRA), 1, algo.State{A: 9, B: huge}},
 		{"a part of a longer window", second(algo.GCRA), 0, algo.State{A: 8, B: int64(algo.Hour)}},
 		{"a negative count", second(algo.Fixed), 0, algo.State{A: -5}},
 		{"a negative part", second(algo.GCRA), 1, algo.State{A: 9, B: -5}},
 		{"an instant before the epoch", second(algo.Sliding), 1, algo.State{At: -5, A: 10, B: 10}},
+		{"an instant that is too long ago for a double", policy(algo.GCRA, 1, algo.Year, 1<<52), 1, algo.State{At: -huge << 8, A: 1_000_000}},
 		{"an instant that a double does not hold", second(algo.Fixed), 1, algo.State{At: huge, A: 5}},
 		{"more in the frame before than a double holds", second(algo.Sliding), algo.Second - 1, algo.State{B: 1 << 62}},
 	} {
