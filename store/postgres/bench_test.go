@@ -20,7 +20,7 @@ import (
 // alone hides everything of a store but its Update.
 type alone struct{ limit.Store }
 
-func (alone) Parallel() int { return 4 }
+func (alone) Parallel() int { return 2 }
 
 // BenchmarkCallers takes random keys by so many callers, through a Limiter with
 // and without TakeBulk, and by the statement of those who do it by hand: one

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
 	"github.com/stint-dev/stint/store/postgres"
 )
 
-func TestFaults(t *testing.T) {
-	server := server(t)
+func testFaults(t *testing.T, server string) {
 	told := func(t *testing.T, err error, want string) {
 		t.Helper()
 		fault, ok := errors.AsType[*limit.StoreError](err)
@@ -83,10 +84,39 @@ func TestFaults(t *testing.T) {
 	})
 }
 
+// What was looked at and is gone when it is written is looked at again.
+func testGoneMeanwhile(t *testing.T, server string) {
+	for _, keys := range [][]string{{"one"}, {"one", "two"}} {
+		url := tables(t, server)
+		s := open(t, url, nil)
+		if err := count(t.Context(), s, keys...); err != nil {
+			t.Fatal(err)
+		}
+		var found []int64
+		err := s.Update(t.Context(), keys, func(_ algo.Ticks, cells []limit.Cell) error {
+			found = append(found, cells[0].State.A)
+			if len(found) == 1 {
+				execute(t, url, "DELETE FROM stint_state WHERE key = 'one'")
+			}
+			for i := range cells {
+				cells[i].State.A++
+				cells[i].TTL, cells[i].Dirty = algo.Day, true
+			}
+			return nil
+		})
+		if diff := cmp.Diff([]int64{1, 0}, found); diff != "" || err != nil {
+			t.Errorf("an update of %q: %v, and it found (-want +got):\n%s", keys, err, diff)
+		}
+		if n, want := number(t, url, "SELECT sum(a)::bigint FROM stint_state"), int64(2*len(keys)-1); n != want {
+			t.Errorf("%q count %d together, want %d", keys, n, want)
+		}
+	}
+}
+
 // A clock that is stepped back admits nothing extra, and brings nothing back
 // that was deleted.
-func TestClockSteppedBack(t *testing.T) {
-	url := tables(t, server(t))
+func testClockSteppedBack(t *testing.T, server string) {
+	url := tables(t, server)
 	c := newClock(t, url)
 	var o postgres.Options
 	o.SetClock(clockExpression)
@@ -127,8 +157,8 @@ func TestClockSteppedBack(t *testing.T) {
 }
 
 // What does not fit the arithmetic of SQL is left to Update.
-func TestTakesBulk(t *testing.T) {
-	s := open(t, tables(t, server(t)), nil)
+func testTakesBulk(t *testing.T, server string) {
+	s := open(t, tables(t, server), nil)
 	const year = 365 * 24 * time.Hour
 	for _, test := range []struct {
 		policy limit.Policy

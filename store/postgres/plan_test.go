@@ -10,8 +10,8 @@ import (
 
 // The plans that were made for an empty table are those that a full one needs:
 // a connection keeps them.
-func TestPlans(t *testing.T) {
-	url := tables(t, server(t))
+func testPlans(t *testing.T, server string) {
+	url := tables(t, server)
 	c := connect(t, url)
 	defer c.Close(t.Context())
 	run := func(statement string) (text string) {

@@ -18,11 +18,11 @@ import (
 )
 
 // server returns the URL of a server that may be used, as a superuser.
-func server(t testing.TB) string {
+func server(t testing.TB, settings ...string) string {
 	if url := os.Getenv(servertest.PostgresURL); url != "" {
 		return url
 	}
-	return servertest.StartPostgres(t).URL
+	return servertest.StartPostgres(t, settings...).URL
 }
 
 // with returns text, a URL, with parameters, in pairs of name and value.
@@ -151,8 +151,8 @@ type harness struct {
 	own    bool  // the clock is the server's own
 }
 
-func newHarness(t testing.TB) *harness {
-	h := &harness{server: server(t)}
+func newHarness(t testing.TB, server string) *harness {
+	h := &harness{server: server}
 	u, err := url.Parse(h.server)
 	if err != nil {
 		t.Fatal(err)

@@ -44,8 +44,7 @@ func swept(t *testing.T, server string, sweepEvery time.Duration) (*postgres.Sto
 
 const rows = "SELECT count(*) FROM stint_state"
 
-func TestSweep(t *testing.T) {
-	server := server(t)
+func testSweep(t *testing.T, server string) {
 	t.Run("what expired a minute ago", func(t *testing.T) {
 		s, c := swept(t, server, time.Hour)
 		for _, test := range []struct {

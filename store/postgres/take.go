@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,12 +15,16 @@ import (
 
 // take spends under GCRA, see algo.GCRA. It looks at the rows without a lock,
 // works out what they become, and updates, where they lie, those that admit
-// something and have the same version still. It returns what it has looked at
-// and whether that settles it: the row was updated, or it denies.
-//
+// something and have the same version still. A row that denies is left alone.
 // owed is what is missing from the bucket, in units times the window, and n how
-// often the cost fits. What is not returned is left to Update: keys without a
-// row that is alive, and states that GCRA would first put in bounds.
+// often the cost fits.
+//
+// The keys come in order, because the rows are locked as they come; to sort them
+// here would cost a lone take a tenth of its time.
+//
+// It returns the states that it has updated, as they were, and those that deny.
+// What it does not return is left to Update: keys without a row, rows that
+// somebody else was faster to change, and states that GCRA first puts in bounds.
 const take = `
 WITH looked AS MATERIALIZED (
 	SELECT w.*, s.at AS at0, s.a AS a0, s.b AS b0, s.expires, s.version, s.ctid AS place, {now} AS now
@@ -35,7 +40,7 @@ WITH looked AS MATERIALIZED (
 	FROM live
 	WHERE at <= 1::bigint << 61 AND a BETWEEN 0 AND burst AND b BETWEEN 0 AND span - 1
 ), fitting AS MATERIALIZED (
-	SELECT *, least(times, (burst - (owed + span - 1) / span) / cost) AS n FROM refilled ORDER BY key
+	SELECT *, least(times, (burst - (owed + span - 1) / span) / cost) AS n FROM refilled
 ), taken AS (
 	UPDATE stint_state AS s SET at = t, a = owed / span + n * cost, b = owed % span,
 		expires = t + (owed + n * cost * span + quota - 1) / quota, version = s.version + 1
@@ -64,7 +69,7 @@ func (s *Store) TakeBulk(ctx context.Context, takes []limit.Take) error {
 	}
 	defer s.inside.RUnlock()
 	settled := make([]bool, len(takes))
-	err := s.do(ctx, func(c *pgx.Conn) error { return s.take(ctx, c, keys, takes, settled) })
+	err := s.do(ctx, func(c *pgx.Conn) error { return s.take(ctx, c, takes, settled) })
 	if again(err) {
 		clear(settled)
 	} else if err != nil {
@@ -78,16 +83,22 @@ func (s *Store) TakeBulk(ctx context.Context, takes []limit.Take) error {
 }
 
 // take runs sql.take and says which of takes it has settled.
-func (s *Store) take(ctx context.Context, c *pgx.Conn, keys []string, takes []limit.Take, settled []bool) error {
+func (s *Store) take(ctx context.Context, c *pgx.Conn, takes []limit.Take, settled []bool) error {
 	n := len(takes)
+	order, keys := make([]int, n), make([][]byte, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return strings.Compare(takes[i].Key, takes[j].Key) })
 	numbers := make([]int64, 5*n)
 	quota, span, burst, cost, times := numbers[:n], numbers[n:2*n], numbers[2*n:3*n], numbers[3*n:4*n], numbers[4*n:]
-	for i := range takes {
-		t := &takes[i]
+	for i, at := range order {
+		t := &takes[at]
 		l := t.Policy.Limit()
+		keys[i] = []byte(t.Key)
 		quota[i], span[i], burst[i], cost[i], times[i] = l.Quota, int64(l.Window), l.Burst, t.Cost, int64(t.Times)
 	}
-	rows, err := c.Query(ctx, s.sql.take, binary(keys), quota, span, burst, cost, times)
+	rows, err := c.Query(ctx, s.sql.take, keys, quota, span, burst, cost, times)
 	if err != nil {
 		return err
 	}
@@ -95,7 +106,8 @@ func (s *Store) take(ctx context.Context, c *pgx.Conn, keys []string, takes []li
 	var now algo.Ticks
 	var before algo.State
 	_, err = pgx.ForEachRow(rows, []any{&i, &now, &before.At, &before.A, &before.B}, func() error {
-		takes[i-1].Now, takes[i-1].Before, settled[i-1] = now, before, true
+		at := order[i-1]
+		takes[at].Now, takes[at].Before, settled[at] = now, before, true
 		return nil
 	})
 	return err

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/config"
+	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/loadtest"
+	"github.com/stint-dev/stint/loadtest/strategies"
+	"github.com/stint-dev/stint/server"
+	"github.com/stint-dev/stint/store/postgres"
+)
+
+type benchCommand struct {
+	Scenario   scenarioCommand   `cmd:"" help:"Run a scenario file: start instances, put a load on them, and check what must hold."`
+	Strategies strategiesCommand `cmd:"" help:"Measure ways to limit requests in PostgreSQL, Stint's and three others, side by side."`
+}
+
+type scenarioCommand struct {
+	File  string  `arg:"" type:"path" help:"The scenario file."`
+	Store string  `env:"STINT_STORE" placeholder:"URL" help:"Where the instances count, as in a rules file; env:NAME keeps a password out of the list of processes. Default: an SQLite file that is gone afterwards."`
+	Speed float64 `placeholder:"N" help:"How many times faster than written the load comes, in place of the file's compress."`
+	JSON  string  `type:"path" placeholder:"FILE" help:"Write the report as JSON."`
+	Chart string  `type:"path" placeholder:"FILE" help:"Draw requests, grants and latency over time as SVG."`
+}
+
+func (scenarioCommand) Help() string {
+	return `Runs stint serve, as many of it as the scenario says, sends it the scenario's
+requests when they are due, whatever the answers, and prints what was seen and
+which checks hold. Progress is shown on standard error.
+
+    stint bench scenario scenarios/hot-key.yaml
+    stint bench scenario --speed 10 --chart chart.svg scenarios/partner-portal.yaml
+
+Exit codes: 0 all checks hold, 1 a check failed, 2 the file has problems.`
+}
+
+func (c scenarioCommand) Run(ctx context.Context, std streams) error {
+	data, err := os.ReadFile(c.File)
+	if err != nil {
+		return server.ConfigError{{File: c.File, Message: "the file cannot be read: " + err.Error()}}
+	}
+	scenario, problems := loadtest.Parse(c.File, data, c.Speed)
+	if scenario == nil {
+		return server.ConfigError(problems)
+	}
+	report, err := loadtest.Run(ctx, scenario, &loadtest.Options{Store: c.Store, OpenStore: openStore, Progress: std.err})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(report.WriteTable(std.out), save(c.JSON, report.WriteJSON), save(c.Chart, report.WriteChart)); err != nil {
+		return err
+	}
+	if failed := report.Failed(); len(failed) > 0 {
+		return fmt.Errorf("%s: these checks failed: %s", c.File, strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+type strategiesCommand struct {
+	Store    string        `required:"" env:"STINT_STORE" placeholder:"URL" help:"A PostgreSQL database in which schemas may be made, such as postgres://USER@HOST/DATABASE; env:NAME keeps a password out of the list of processes."`
+	Duration time.Duration `default:"5s" help:"How long one measurement lasts (default: ${default})."`
+	Rounds   int           `default:"3" help:"How often everything is measured; the medians are reported (default: ${default})."`
+	JSON     string        `type:"path" placeholder:"FILE" help:"Write the report as JSON."`
+	Chart    string        `type:"path" placeholder:"FILE" help:"Draw the medians as SVG."`
+}
+
+func (strategiesCommand) Help() string {
+	return `Measures, on the PostgreSQL server that is named and in a schema that is gone
+afterwards: SELECT FOR UPDATE NOWAIT, an exclusion constraint over ranges of
+time, INSERT ON CONFLICT DO UPDATE WHERE, and Stint in mode exact.
+
+    stint bench strategies --store postgres://postgres@localhost/test`
+}
+
+func (c strategiesCommand) Run(ctx context.Context, std streams) error {
+	store, err := config.Store(c.Store, "")
+	if err != nil {
+		return fmt.Errorf("--store: %w", err)
+	}
+	report, err := strategies.Run(ctx, &strategies.Options{
+		URL: store, OpenStore: migrateAndOpen, Duration: c.Duration, Rounds: c.Rounds, Progress: std.err,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.WriteTable(std.out), save(c.JSON, report.WriteJSON), save(c.Chart, report.WriteChart))
+}
+
+// migrateAndOpen makes the tables of Stint's PostgreSQL store and opens it.
+func migrateAndOpen(ctx context.Context, url string) (limit.Store, error) {
+	if _, err := postgres.Migrate(ctx, url); err != nil {
+		return nil, err
+	}
+	return openStore(ctx, url)
+}
+
+// openStore opens the store that a configuration would name by url.
+func openStore(ctx context.Context, url string) (limit.Store, error) {
+	s, err := server.StoreOf(stores, url)
+	if err != nil {
+		return nil, err
+	}
+	return s.Open(ctx, url, slog.New(slog.DiscardHandler))
+}
+
+// save writes a file, unless it has no name.
+func save(path string, write func(io.Writer) error) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
