@@ -32,7 +32,12 @@ endif
 test: lint ## Check and test everything, with the race detector
 	$(GO) test -race -timeout 20m ./...
 	$(GO) test -run Alloc ./... # the race detector allocates
+	$(MAKE) scenarios
 	cd bench && $(GO) vet ./... && $(GO) test -timeout 10m ./...
+
+.PHONY: scenarios
+scenarios: ## Put the loads of scenarios/ on Stint and PostgreSQL; about two minutes
+	STINT_SCENARIOS=1 $(GO) test -count=1 -timeout 20m -run TestScenarios ./cmd/stint
 
 .PHONY: lint
 lint: ## Check formatting, vet and staticcheck
