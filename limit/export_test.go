@@ -17,3 +17,13 @@ func (l *Limiter) Known(p *Policy, key string) (global, own int64) {
 
 // Keys returns how many keys Synced mode keeps.
 func (l *Limiter) Keys() int64 { return l.synced.count.Load() }
+
+// Pending returns how many hits of key this node keeps to tell the store.
+func (l *Limiter) Pending(p *Policy, key string) int {
+	k := StoreKey(p, key)
+	shard := l.synced.shardOf(k)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	c := shard.cells[k]
+	return len(c.pending) + len(c.away)
+}

@@ -235,10 +235,35 @@ func (c *syncCell) spend(at algo.Ticks, units int64) {
 			return
 		}
 	}
-	if c.pending == nil {
+	switch {
+	case c.pending == nil:
 		c.pending = c.first[:0]
+	case len(c.pending) >= maxPending+c.sealed:
+		c.condense(at)
 	}
 	c.pending = append(c.pending, hit{at, units})
+}
+
+// maxPending bounds the hits that a node keeps of a key while it cannot tell the
+// store.
+const maxPending = 1024
+
+// condense makes room: hits of windows that count no more are dropped, and those
+// of one frame become one, at the instant of the latest.
+func (c *syncCell) condense(now algo.Ticks) {
+	window := ticks(c.policy.Window)
+	kept := c.pending[:c.sealed]
+	for _, h := range c.pending[c.sealed:] {
+		last := len(kept) - 1
+		switch {
+		case c.policy.algorithm() != algo.GCRA && h.at < now-2*window:
+		case last >= c.sealed && kept[last].at/window == h.at/window && (kept[last].units < 0) == (h.units < 0):
+			kept[last] = hit{h.at, kept[last].units + h.units}
+		default:
+			kept = append(kept, h)
+		}
+	}
+	c.pending = kept
 }
 
 // charge returns s with hits under p.

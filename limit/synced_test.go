@@ -287,6 +287,33 @@ func TestSyncedKeepsCountingWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
+func TestSyncedPendingIsBounded(t *testing.T) {
+	for _, algorithm := range algo.All {
+		inBubble(t, algorithm.Name, func(t *testing.T) {
+			db := newDatabase()
+			l := open(t, db, nil)
+			p := minute(50, func(p *limit.Policy) { p.Algorithm, p.Window = algorithm, 100*time.Millisecond })
+			take(t, l, p, "alex", 1)
+			db.fail(errors.New("down"))
+			admitted := 0
+			for range 20_000 {
+				if take(t, l, p, "alex", 1).Allowed {
+					admitted++
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if n := l.Pending(p, "alex"); n > 1024 {
+				t.Errorf("%d hits are kept of %d that were admitted", n, admitted)
+			}
+			db.fail(nil)
+			time.Sleep(2 * time.Second)
+			if n := l.Pending(p, "alex"); n != 0 {
+				t.Errorf("%d hits are kept after the store's return", n)
+			}
+		})
+	}
+}
+
 func TestSyncedCrashLosesOneInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newDatabase()
