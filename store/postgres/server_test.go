@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -124,13 +125,17 @@ func connect(t testing.TB, url string) *pgx.Conn {
 
 // clock is one that can be set: a sequence, of which everybody sees the last
 // value at once.
-type clock struct{ url string }
+type clock struct {
+	url string
+	// turning lets one advance at a time: each reads the sequence and then sets it.
+	turning *sync.Mutex
+}
 
 const clockExpression = "pg_sequence_last_value('stint_clock')"
 
 func newClock(t testing.TB, url string) clock {
 	execute(t, url, "CREATE SEQUENCE stint_clock")
-	c := clock{url}
+	c := clock{url, new(sync.Mutex)}
 	c.set(t, time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC).UnixMicro())
 	return c
 }
@@ -140,6 +145,8 @@ func (c clock) set(t testing.TB, now int64) {
 }
 
 func (c clock) advance(t testing.TB, d time.Duration) {
+	c.turning.Lock()
+	defer c.turning.Unlock()
 	execute(t, c.url, fmt.Sprintf("SELECT setval('stint_clock', last_value + %d) FROM stint_clock", d.Microseconds()))
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -22,15 +23,16 @@ import (
 // The keys come in order, because the rows are locked as they come; to sort them
 // here would cost a lone take a tenth of its time.
 //
-// It returns the states that it has updated, as they were, and those that deny.
-// What it does not return is left to Update: keys without a row, rows that
-// somebody else was faster to change, and states that GCRA first puts in bounds.
+// It returns the states that it has updated, as they were, those that deny, and
+// the keys that it has made rows of. What it does not return is left to Update:
+// rows that somebody else was faster to change or to make, and states that GCRA
+// first puts in bounds.
 const take = `
 WITH looked AS MATERIALIZED (
 	SELECT w.*, s.at AS at0, s.a AS a0, s.b AS b0, s.expires, s.version, s.ctid AS place, {now} AS now
 	FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
 		WITH ORDINALITY AS w (key, quota, span, burst, cost, times, i)
-	JOIN stint_state AS s ON s.key = w.key
+	LEFT JOIN stint_state AS s ON s.key = w.key
 ), live AS (
 	SELECT *, CASE WHEN expires > now THEN at0 ELSE 0 END AS at,
 		CASE WHEN expires > now THEN a0 ELSE 0 END AS a, CASE WHEN expires > now THEN b0 ELSE 0 END AS b
@@ -46,8 +48,15 @@ WITH looked AS MATERIALIZED (
 		expires = t + (owed + n * cost * span + quota - 1) / quota, version = s.version + 1
 	FROM fitting AS f WHERE n > 0 AND s.ctid = place AND s.version = f.version
 	RETURNING i, now, f.at, f.a, f.b
+), made AS (
+	INSERT INTO stint_state AS s (key, at, a, b, expires, version, log)
+	SELECT key, now, n * cost, 0, now + (n * cost * span + quota - 1) / quota, now, '' FROM fitting
+	WHERE n > 0 AND place IS NULL
+	ON CONFLICT (key) DO NOTHING
+	RETURNING key, s.at
 )
-SELECT * FROM taken UNION ALL SELECT i, now, at, a, b FROM fitting WHERE n <= 0`
+SELECT i, now, at, a, b, NULL::bytea FROM taken UNION ALL SELECT i, now, at, a, b, NULL::bytea FROM fitting WHERE n <= 0
+UNION ALL SELECT 0, at, 0, 0, 0, key FROM made`
 
 // TakesBulk implements [limit.BulkTaker]. The arithmetic of sql.take must fit a
 // bigint.
@@ -105,7 +114,12 @@ func (s *Store) take(ctx context.Context, c *pgx.Conn, takes []limit.Take, settl
 	var i int
 	var now algo.Ticks
 	var before algo.State
-	_, err = pgx.ForEachRow(rows, []any{&i, &now, &before.At, &before.A, &before.B}, func() error {
+	var made []byte
+	_, err = pgx.ForEachRow(rows, []any{&i, &now, &before.At, &before.A, &before.B, &made}, func() error {
+		if made != nil {
+			i, _ = slices.BinarySearchFunc(keys, made, bytes.Compare)
+			i++
+		}
 		at := order[i-1]
 		takes[at].Now, takes[at].Before, settled[at] = now, before, true
 		return nil
