@@ -83,6 +83,7 @@ type syncCell struct {
 	known   bool       // the store has told of it
 	active  bool       // among its shard's: what is known is kept up to date
 	gone    bool       // reset or forgotten: not in the map any more
+	reset   bool       // while the store was being asked: what it says may be from before
 	flying  bool       // somebody decides for its line
 	sealed  int        // of pending, see wrote
 

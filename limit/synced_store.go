@@ -135,24 +135,35 @@ func (y *synced) ask(a *arrival) {
 	}
 	a.err = y.call(context.Background(), cells)
 	for _, loaded := range cells {
-		shard := y.shardOf(loaded.Key)
-		shard.mu.Lock()
-		if c := shard.cells[loaded.Key]; c != nil && c.arrival == a {
-			c.arrival = nil
-			if a.err == nil {
-				c.learn(loaded.State, loaded.Version)
-			}
-			if c.known {
-				shard.activate(c)
-			} else {
-				y.drop(shard, c)
-			}
-		}
-		shard.mu.Unlock()
+		y.welcome(a, loaded)
 	}
 	close(a.done)
 	if a.err == nil {
 		y.loop()
+	}
+}
+
+// welcome takes in what the store has said of a key, if it has.
+func (y *synced) welcome(a *arrival, loaded Cell) {
+	shard := y.shardOf(loaded.Key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	c := shard.cells[loaded.Key]
+	if c == nil || c.arrival != a {
+		return
+	}
+	c.arrival = nil
+	switch {
+	case a.err == nil && c.reset:
+		c.reset = false
+		c.arrival = y.announce(c.key)
+	case a.err == nil:
+		c.learn(loaded.State, loaded.Version)
+		shard.activate(c)
+	case c.known:
+		shard.activate(c)
+	default:
+		y.drop(shard, c)
 	}
 }
 
@@ -170,7 +181,9 @@ func (y *synced) forget(ctx context.Context, shard *syncShard, key string, s Spe
 	}
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if c := shard.cells[key]; c != nil && c.arrival == nil {
+	if c := shard.cells[key]; c != nil && c.arrival != nil {
+		c.known, c.reset = false, true
+	} else if c != nil {
 		y.drop(shard, c)
 	}
 	return nil

@@ -368,6 +368,43 @@ func TestSyncedAfterALostAnswer(t *testing.T) {
 	}
 }
 
+// held is a Swapper whose answers wait until they are let go.
+type held struct {
+	*scattered
+	read, letGo chan struct{}
+}
+
+func (h *held) Swap(ctx context.Context, cells []limit.Cell) (algo.Ticks, error) {
+	now, err := h.scattered.Swap(ctx, cells)
+	h.read <- struct{}{}
+	<-h.letGo
+	return now, err
+}
+
+func TestSyncedResetWhileTheStoreIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &held{&scattered{database: newDatabase()}, make(chan struct{}, 10), make(chan struct{})}
+		p := minute(100, nil)
+		spent := open(t, db.scattered, rarely)
+		take(t, spent, p, "alex", 100)
+		spent.Sync(t.Context())
+
+		l := open(t, db, rarely)
+		var d limit.Decision
+		var taking sync.WaitGroup
+		taking.Go(func() { d = take(t, l, p, "alex", 1) })
+		<-db.read // what was spent
+		if err := l.Reset(t.Context(), p, "alex"); err != nil {
+			t.Fatal(err)
+		}
+		close(db.letGo)
+		taking.Wait()
+		if !d.Allowed || d.Remaining != 99 {
+			t.Errorf("after a reset: %+v", d)
+		}
+	})
+}
+
 func TestSyncedForgetsIdleKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const keys = 50_000
