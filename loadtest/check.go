@@ -151,7 +151,7 @@ func (s *Scenario) checkPhases(p *problems) {
 	if len(p.list) > known {
 		return
 	}
-	if total := expected(s.segments()) * float64(s.Instances.Count); !(total >= 1 && total <= maxRequests) {
+	if total := expected(s.segments()) * float64(max(1, s.Instances.Count)); !(total >= 1 && total <= maxRequests) {
 		p.at("load.phases", "make %.0f requests on all instances; 1 to %d are allowed", total, maxRequests)
 	}
 }

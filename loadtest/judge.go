@@ -74,11 +74,11 @@ func (r *Report) judgeSuccesses(allowed *Successes) {
 	if allowed.BelowIdeal != nil {
 		least := float64(r.Ideal.Least) * (1 - float64(*allowed.BelowIdeal))
 		holds = holds && float64(r.Granted) >= least
-		bounds = append(bounds, fmt.Sprintf("at least %.1f, %.4g%% below the ideal,", least, 100*float64(*allowed.BelowIdeal)))
+		bounds = append(bounds, fmt.Sprintf("at least %.1f (%.4g%% below the ideal)", least, 100*float64(*allowed.BelowIdeal)))
 	}
 	says := ""
 	if len(bounds) > 0 {
-		says = "; " + strings.Join(bounds, " and ") + " is allowed"
+		says = "; allowed: " + strings.Join(bounds, ", ")
 	}
 	r.check("successes", holds, "%d; an ideal limiter grants %d to %d%s", r.Granted, r.Ideal.Least, r.Ideal.Most, says)
 }
@@ -92,6 +92,10 @@ func (r *Report) judgeMetrics() {
 	r.check("metrics", same, "%d granted and %d denied by the metrics, %d and %d by the answers", *r.CountedGrants, *r.CountedDenials, r.Granted, r.Denied)
 }
 
+// mostLateGrants is the share of the grants that need not have been seen in
+// time for the spacing to be judged.
+const mostLateGrants = 0.05
+
 func (r *Report) judgeSpacing() {
 	s := r.Spacing
 	switch {
@@ -99,8 +103,10 @@ func (r *Report) judgeSpacing() {
 		r.check("spacing", false, "the store could not be read after a grant: %v", s.failure)
 	case s.Grants != r.Granted:
 		r.check("spacing", false, "%d grants reached the service, %d were answered", s.Grants, r.Granted)
+	case float64(s.Late) > mostLateGrants*float64(s.Grants):
+		r.check("spacing", false, "%d of %d grants took longer than %v to be looked at, which is too late; this machine is too slow for the scenario", s.Late, s.Grants, s.Period)
 	default:
-		r.check("spacing", s.TooClose == 0, "%d of %d grants came less than %v after the one before; the smallest distance is %v on the store's clock", s.TooClose, s.Grants, s.Period, s.Smallest)
+		r.check("spacing", s.TooClose == 0, "%d of %d grants came less than %v after the one before, the smallest distance is %v on the store's clock; %d were looked at too late", s.TooClose, s.Grants, s.Period, s.Smallest, s.Late)
 	}
 }
 

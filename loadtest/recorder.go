@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -21,29 +22,48 @@ import (
 //
 // For the check of spacing it reads, before it answers, what the store keeps
 // of the key that the request was counted under. Under GCRA that says when the
-// last grant was, to the microsecond and on the store's clock, and it cannot
-// change before the next grant. So two grants that the store should not both
-// have made are seen as two instants that are too close, or the same one twice.
+// last grant was, to the microsecond and on the store's clock. It does not change
+// before the next grant, which may not be made less than a period after the
+// request was sent. So a reading that is done by then is that of the request's
+// own grant, and two grants that the store should not both have made are seen
+// as two instants that are too close, or as the same one twice. A reading that
+// comes later is not used.
 type recorder struct {
 	url    string
 	server *http.Server
 	store  limit.Store // nil if spacing is not checked
+	period time.Duration
 	keyOf  func(r *http.Request) (string, error)
+	began  time.Time
 	ended  chan struct{}
 
 	mu       sync.Mutex
 	reads    int64
 	instants map[string][]algo.Ticks // of grants, by store key
+	late     int64                   // readings that are not used
 	failure  error                   // the first
 }
 
+// sentHeader is when a request was sent, as a span since the recorder's began:
+// sender and recorder go by one clock, which nobody sets.
+const sentHeader = "Stint-Bench-Sent"
+
+// age returns how long ago q was sent, and forever if it does not say.
+func (r *recorder) age(q *http.Request) time.Duration {
+	sent, err := time.ParseDuration(q.Header.Get(sentHeader))
+	if err != nil {
+		return math.MaxInt64
+	}
+	return time.Since(r.began) - sent
+}
+
 // listen starts a recorder on a free port of loopback.
-func listen(store limit.Store, keyOf func(r *http.Request) (string, error)) (*recorder, error) {
+func listen(store limit.Store, period time.Duration, keyOf func(r *http.Request) (string, error)) (*recorder, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	r := &recorder{url: "http://" + l.Addr().String(), store: store, keyOf: keyOf, ended: make(chan struct{}), instants: map[string][]algo.Ticks{}}
+	r := &recorder{url: "http://" + l.Addr().String(), store: store, period: period, keyOf: keyOf, began: time.Now(), ended: make(chan struct{}), instants: map[string][]algo.Ticks{}}
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(r.ended)
@@ -60,7 +80,7 @@ func (r *recorder) close() {
 func (r *recorder) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if r.store != nil {
 		key, at, err := r.lastGrant(q)
-		r.note(key, at, err)
+		r.note(key, at, r.age(q), err)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Write([]byte(`{"granted":true}` + "\n"))
@@ -79,7 +99,7 @@ func (r *recorder) lastGrant(q *http.Request) (key string, at algo.Ticks, err er
 	return key, at, err
 }
 
-func (r *recorder) note(key string, at algo.Ticks, err error) {
+func (r *recorder) note(key string, at algo.Ticks, age time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -87,13 +107,19 @@ func (r *recorder) note(key string, at algo.Ticks, err error) {
 		return
 	}
 	r.reads++
+	if age >= r.period {
+		r.late++
+		return
+	}
 	r.instants[key] = append(r.instants[key], at)
 }
 
 // Spacing is how far apart the grants of a key were on the store's clock.
 type Spacing struct {
-	// Grants is how many were looked at.
+	// Grants is how many reached the service, and Late how many of them so
+	// late that the store may have made another one meanwhile.
 	Grants int64 `json:"grants"`
+	Late   int64 `json:"late"`
 	// TooClose is how many were less than Period after the one before.
 	TooClose int64         `json:"too_close"`
 	Period   time.Duration `json:"period_ns"`
@@ -103,16 +129,16 @@ type Spacing struct {
 }
 
 // spacing compares all grants with those before them.
-func (r *recorder) spacing(period time.Duration) *Spacing {
+func (r *recorder) spacing() *Spacing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &Spacing{Grants: r.reads, Period: period, failure: r.failure}
+	s := &Spacing{Grants: r.reads, Late: r.late, Period: r.period, failure: r.failure}
 	first := true
 	for _, instants := range r.instants {
 		slices.Sort(instants)
 		for i := 1; i < len(instants); i++ {
 			gap := time.Duration(instants[i]-instants[i-1]) * time.Microsecond
-			if gap < period {
+			if gap < r.period {
 				s.TooClose++
 			}
 			if first || gap < s.Smallest {

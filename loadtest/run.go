@@ -112,7 +112,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 
 func (r *run) record(ctx context.Context) (*recorder, error) {
 	if !r.scenario.Checks.Spacing {
-		return listen(nil, nil)
+		return listen(nil, 0, nil)
 	}
 	if r.options.Store == "memory" {
 		return nil, errors.New("store: spacing is checked in the store, and memory cannot be looked into; name a database, or sqlite:FILE")
@@ -125,7 +125,7 @@ func (r *run) record(ctx context.Context) (*recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	recorder, err := listen(store, keyOf)
+	recorder, err := listen(store, r.scenario.policy().Pace(1), keyOf)
 	if err != nil {
 		store.Close()
 		return nil, err
@@ -147,7 +147,7 @@ func (r *run) measure(ctx context.Context) (*Report, error) {
 	var running, watcher sync.WaitGroup
 	watcher.Go(func() { r.watch(watching, start, report) })
 	for n, i := range r.instances {
-		running.Go(func() { newSender(&r.scenario.Load, i.target, r.meter).run(ctx, start, schedule[n]) })
+		running.Go(func() { newSender(&r.scenario.Load, i.target, r.meter, r.recorder.began).run(ctx, start, schedule[n]) })
 	}
 	running.Wait()
 	report.Took = time.Since(start)
@@ -164,7 +164,7 @@ func (r *run) measure(ctx context.Context) (*Report, error) {
 		report.countMetrics(after.minus(before))
 	}
 	if r.scenario.Checks.Spacing {
-		report.Spacing = r.recorder.spacing(r.scenario.policy().Pace(1))
+		report.Spacing = r.recorder.spacing()
 	}
 	return report, nil
 }

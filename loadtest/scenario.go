@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/limit"
@@ -145,10 +144,4 @@ func (s *Scenario) duration() time.Duration {
 		total += s.compressed(p.For)
 	}
 	return total
-}
-
-// uses reports whether an instance's texts have a placeholder.
-func (i *Instances) uses(placeholder string) bool {
-	texts := append([]string{i.Config, i.Ready, i.Target, i.Metrics}, i.Command...)
-	return strings.Contains(strings.Join(texts, "\n"), "${"+placeholder+"}")
 }

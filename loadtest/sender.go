@@ -16,10 +16,11 @@ type sender struct {
 	target string
 	client *http.Client
 	meter  *meter
+	began  time.Time // what the time of sending is counted from
 }
 
-func newSender(l *Load, target string, m *meter) *sender {
-	return &sender{load: l, target: target, meter: m, client: &http.Client{
+func newSender(l *Load, target string, m *meter, began time.Time) *sender {
+	return &sender{load: l, target: target, meter: m, began: began, client: &http.Client{
 		Timeout:       time.Duration(l.Timeout),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
@@ -62,6 +63,7 @@ func (s *sender) send(ctx context.Context, key string) (status int, err error) {
 	for name, value := range s.load.Headers {
 		r.Header.Set(name, fill.Replace(value))
 	}
+	r.Header.Set(sentHeader, time.Since(s.began).String())
 	answer, err := s.client.Do(r)
 	if err != nil {
 		return 0, plain(err)

@@ -85,6 +85,9 @@ func (c strategiesCommand) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
+	if !strings.HasPrefix(store, "postgres") {
+		return errors.New("--store: a PostgreSQL database is needed, such as postgres://USER@HOST/DATABASE")
+	}
 	report, err := strategies.Run(ctx, &strategies.Options{
 		URL: store, OpenStore: migrateAndOpen, Duration: c.Duration, Rounds: c.Rounds, Progress: std.err,
 	})

@@ -35,12 +35,6 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestScenarioOnAFile runs the shortest scenario as its document says, without
-// any database.
-func TestScenarioOnAFile(t *testing.T) {
-	bench(t, buildAll(t), "bench", "scenario", "--speed", "2", "../../scenarios/first.yaml")
-}
-
 func TestStrategies(t *testing.T) {
 	url := servertest.StartPostgres(t).URL
 	dir := t.TempDir()

@@ -19,8 +19,8 @@ import (
 // Commands stand in fences marked console, behind a "$ ". What follows is what
 // they print: a line "..." stands for any lines, and "..." within a line for
 // any text. The commands of one document run in order in a folder that holds
-// the quick start's stint.yaml, with the demo service and Stint running as
-// make run starts them, on other ports.
+// the quick start's stint.yaml and the scenarios, with the demo service and
+// Stint running as make run starts them, on other ports.
 func TestDocuments(t *testing.T) {
 	documents, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -110,6 +110,9 @@ func startQuickstart(t *testing.T, bin string) *quickstart {
 	yaml := strings.Replace(string(text), "127.0.0.1:9000", demo, 1)
 	yaml = strings.Replace(yaml, "version: 1\n", "version: 1\nlisten: {proxy: 127.0.0.1:0, api: 127.0.0.1:0}\nlog: {format: json}\n", 1)
 	if err := os.WriteFile(filepath.Join(q.dir, "stint.yaml"), []byte(yaml), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(q.dir, "scenarios"), os.DirFS("../../scenarios")); err != nil {
 		t.Fatal(err)
 	}
 	// A terminal does not show curl's progress among its output.

@@ -117,7 +117,7 @@ func (b *bench) countStatements(ctx context.Context, work workload, s strategy) 
 	}
 	defer c.close()
 	var opened int64 // statements before the load
-	result, err := b.run(ctx, work, s, c.URL, max(time.Second, b.Duration/2), func() { opened = c.statements.Load() })
+	result, err := b.run(ctx, work, s, c.URL, b.Duration, func() { opened = c.statements.Load() })
 	if err != nil {
 		return 0, err
 	}
