@@ -96,6 +96,40 @@ type Take struct {
 	Now    algo.Ticks
 }
 
+// TakeByUpdate does those of takes that are not settled, by update, which does
+// what Store.Update does. It is for a TakeBulk that cannot settle everything in
+// its one trip.
+func TakeByUpdate(takes []Take, settled []bool, update func(keys []string, fn func(now algo.Ticks, cells []Cell) error) error) error {
+	var rest []*Take
+	var keys []string
+	for i := range takes {
+		if !settled[i] {
+			rest, keys = append(rest, &takes[i]), append(keys, takes[i].Key)
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	return update(keys, func(now algo.Ticks, cells []Cell) error {
+		for i, t := range rest {
+			t.spend(now, &cells[i])
+		}
+		return nil
+	})
+}
+
+// spend spends from c as often as t asks for and c admits.
+func (t *Take) spend(now algo.Ticks, c *Cell) {
+	t.Before, t.Now = c.State, now
+	for range t.Times {
+		state, v := t.Policy.Decide(c.State, now, t.Cost)
+		if !v.OK {
+			return
+		}
+		c.State, c.TTL, c.Dirty = state, v.ResetAfter, true
+	}
+}
+
 // Swapper is optional: a store that writes a State if nobody has changed it
 // since it was loaded, of many keys in one trip.
 type Swapper interface {

@@ -84,7 +84,9 @@ func (s *Store) TakeBulk(ctx context.Context, takes []limit.Take) error {
 	} else if err != nil {
 		return s.fault("take", err)
 	}
-	err = s.takeByUpdate(ctx, takes, settled)
+	err = limit.TakeByUpdate(takes, settled, func(keys []string, fn func(algo.Ticks, []limit.Cell) error) error {
+		return s.update(ctx, "take", keys, fn)
+	})
 	if fault, ok := errors.AsType[*limit.StoreError](err); ok && slices.Contains(settled, true) {
 		fault.Sent = true // the others have been
 	}
@@ -125,36 +127,4 @@ func (s *Store) take(ctx context.Context, c *pgx.Conn, takes []limit.Take, settl
 		return nil
 	})
 	return err
-}
-
-// takeByUpdate does those of takes that are not settled.
-func (s *Store) takeByUpdate(ctx context.Context, takes []limit.Take, settled []bool) error {
-	var rest []*limit.Take
-	var keys []string
-	for i := range takes {
-		if !settled[i] {
-			rest, keys = append(rest, &takes[i]), append(keys, takes[i].Key)
-		}
-	}
-	if len(rest) == 0 {
-		return nil
-	}
-	return s.update(ctx, "take", keys, func(now algo.Ticks, cells []limit.Cell) error {
-		for i, t := range rest {
-			t.Before, t.Now = cells[i].State, now
-			spend(t, &cells[i])
-		}
-		return nil
-	})
-}
-
-// spend spends from c as often as t asks for and c admits.
-func spend(t *limit.Take, c *limit.Cell) {
-	for range t.Times {
-		state, v := t.Policy.Decide(c.State, t.Now, t.Cost)
-		if !v.OK {
-			return
-		}
-		c.State, c.TTL, c.Dirty = state, v.ResetAfter, true
-	}
 }
