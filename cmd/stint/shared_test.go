@@ -21,6 +21,7 @@ var shared = []struct {
 	migrates bool // it needs tables before it can be opened
 }{
 	{"postgres", func(t *testing.T) string { return servertest.StartPostgres(t).URL }, true},
+	{"mysql", func(t *testing.T) string { return servertest.StartMariaDB(t).URL + "stint" }, true},
 	{"mongodb", func(t *testing.T) string { return servertest.StartMongoDB(t).URL + "/stint" }, true},
 	{"redis", func(t *testing.T) string { return servertest.StartRedis(t).URL }, false},
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/server"
 	"github.com/stint-dev/stint/store/mongodb"
+	"github.com/stint-dev/stint/store/mysql"
 	"github.com/stint-dev/stint/store/postgres"
 	"github.com/stint-dev/stint/store/redis"
 	"github.com/stint-dev/stint/store/sqlite"
@@ -25,6 +26,7 @@ import (
 var stores = []server.Store{
 	{Schemes: []string{"sqlite"}, Open: openSQLite},
 	{Schemes: []string{"postgres", "postgresql"}, Open: openPostgres, Migrate: postgres.Migrate, Script: postgres.Script},
+	{Schemes: []string{"mysql", "mariadb"}, Open: openMySQL, Migrate: mysql.Migrate, Script: mysql.Script},
 	{Schemes: []string{"mongodb", "mongodb+srv"}, Open: openMongoDB, Migrate: mongodb.Migrate, Script: mongodb.Script},
 	{Schemes: []string{"redis", "rediss"}, Open: openRedis, Migrate: redis.Migrate, Script: redis.Script},
 }
@@ -41,6 +43,10 @@ func openSQLite(_ context.Context, url string, logger *slog.Logger) (limit.Store
 
 func openPostgres(ctx context.Context, url string, logger *slog.Logger) (limit.Store, error) {
 	return postgres.Open(ctx, url, &postgres.Options{Logger: logger})
+}
+
+func openMySQL(ctx context.Context, url string, logger *slog.Logger) (limit.Store, error) {
+	return mysql.Open(ctx, url, &mysql.Options{Logger: logger})
 }
 
 func openMongoDB(ctx context.Context, url string, _ *slog.Logger) (limit.Store, error) {

@@ -1,0 +1,27 @@
+package mysql_test
+
+import (
+	"testing"
+
+	"github.com/stint-dev/stint/limit/limittest"
+)
+
+// TestMySQL is what can share a server, also one that is there already.
+func TestMySQL(t *testing.T) {
+	server := server(t, "--innodb-flush-log-at-trx-commit=0") // no test cuts the power
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, server string)
+	}{
+		{"store", func(t *testing.T, server string) { limittest.Run(t, newHarness(t, server).harness()) }},
+		{"store on the clock of the server", func(t *testing.T, server string) {
+			h := newHarness(t, server)
+			h.own = true
+			limittest.Run(t, h.harness())
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, server) })
+	}
+}
+
+func BenchmarkStore(b *testing.B) { limittest.Bench(b, newHarness(b, server(b)).harness()) }
