@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,9 +14,19 @@ import (
 // whoever measures how long something took counts from when it was due, so
 // that no wait is left out. OpenLoop returns when all are done or, with what is
 // left not begun, when ctx ends.
+//
+// A timer may fire a millisecond late, which is more than many a decision takes. So
+// one of the workers wakes up early, and looks at the clock until it is time.
 func OpenLoop(ctx context.Context, start time.Time, due []time.Duration, workers int, do func(n int, due time.Time)) {
+	openLoop(ctx, start, due, workers, 2*time.Millisecond, do)
+}
+
+// openLoop is OpenLoop where timers fire at most lag too late. If that is 0 nobody
+// looks at the clock: a fake one would never move on.
+func openLoop(ctx context.Context, start time.Time, due []time.Duration, workers int, lag time.Duration, do func(n int, due time.Time)) {
 	var next atomic.Int64
 	var running sync.WaitGroup
+	var watching sync.Mutex // held by the worker that looks at the clock
 	for range min(workers, len(due)) {
 		running.Go(func() {
 			timer := time.NewTimer(0)
@@ -26,14 +37,19 @@ func OpenLoop(ctx context.Context, start time.Time, due []time.Duration, workers
 					return
 				}
 				at := start.Add(due[n])
-				if wait := time.Until(at); wait > 0 {
-					timer.Reset(wait)
-					select {
-					case <-timer.C:
-					case <-ctx.Done():
-						return
-					}
-				} else if ctx.Err() != nil {
+				early := at
+				watches := lag > 0 && watching.TryLock()
+				if watches {
+					early = at.Add(-lag)
+				}
+				ok := sleepUntil(ctx, timer, early)
+				for ok && time.Until(at) > 0 {
+					runtime.Gosched()
+				}
+				if watches {
+					watching.Unlock()
+				}
+				if !ok {
 					return
 				}
 				do(n, at)
@@ -41,4 +57,19 @@ func OpenLoop(ctx context.Context, start time.Time, due []time.Duration, workers
 		})
 	}
 	running.Wait()
+}
+
+// sleepUntil reports whether it is at, and ctx has not ended.
+func sleepUntil(ctx context.Context, timer *time.Timer, at time.Time) bool {
+	wait := time.Until(at)
+	if wait <= 0 {
+		return ctx.Err() == nil
+	}
+	timer.Reset(wait)
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

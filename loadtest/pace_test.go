@@ -21,7 +21,7 @@ func TestOpenLoopIsOnTime(t *testing.T) {
 		start := time.Now().Add(time.Second)
 		var mu sync.Mutex
 		var seen []time.Duration
-		OpenLoop(t.Context(), start, everyMillisecond(100), 3, func(n int, due time.Time) {
+		openLoop(t.Context(), start, everyMillisecond(100), 3, 0, func(n int, due time.Time) {
 			if want := start.Add(time.Duration(n) * time.Millisecond); due != want || time.Now() != want {
 				t.Errorf("request %d, due at %v, comes at %v", n, due, time.Now())
 			}
@@ -42,7 +42,7 @@ func TestOpenLoopDoesNotWaitForAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		took := make([]time.Duration, 50)
-		OpenLoop(t.Context(), time.Now(), everyMillisecond(50), 2, func(n int, due time.Time) {
+		openLoop(t.Context(), time.Now(), everyMillisecond(50), 2, 0, func(n int, due time.Time) {
 			if n == 0 || n == 20 {
 				time.Sleep(100 * time.Millisecond)
 			}
@@ -67,7 +67,7 @@ func TestOpenLoopEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		var mu sync.Mutex
 		n := 0
-		OpenLoop(ctx, time.Now(), everyMillisecond(1000), 4, func(int, time.Time) {
+		openLoop(ctx, time.Now(), everyMillisecond(1000), 4, 0, func(int, time.Time) {
 			mu.Lock()
 			defer mu.Unlock()
 			n++
