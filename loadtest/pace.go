@@ -16,17 +16,17 @@ import (
 // left not begun, when ctx ends.
 //
 // A timer may fire a millisecond late, which is more than many a decision takes. So
-// one of the workers wakes up early, and looks at the clock until it is time.
+// where there is time enough between two of due, whoever comes next wakes up early
+// and looks at the clock until it is time.
 func OpenLoop(ctx context.Context, start time.Time, due []time.Duration, workers int, do func(n int, due time.Time)) {
 	openLoop(ctx, start, due, workers, 2*time.Millisecond, do)
 }
 
 // openLoop is OpenLoop where timers fire at most lag too late. If that is 0 nobody
-// looks at the clock: a fake one would never move on.
+// looks at the clock, which would keep a fake one from moving on.
 func openLoop(ctx context.Context, start time.Time, due []time.Duration, workers int, lag time.Duration, do func(n int, due time.Time)) {
 	var next atomic.Int64
 	var running sync.WaitGroup
-	var watching sync.Mutex // held by the worker that looks at the clock
 	for range min(workers, len(due)) {
 		running.Go(func() {
 			timer := time.NewTimer(0)
@@ -38,19 +38,14 @@ func openLoop(ctx context.Context, start time.Time, due []time.Duration, workers
 				}
 				at := start.Add(due[n])
 				early := at
-				watches := lag > 0 && watching.TryLock()
-				if watches {
+				if n == 0 || due[n]-due[n-1] >= 2*lag {
 					early = at.Add(-lag)
 				}
-				ok := sleepUntil(ctx, timer, early)
-				for ok && time.Until(at) > 0 {
-					runtime.Gosched()
-				}
-				if watches {
-					watching.Unlock()
-				}
-				if !ok {
+				if !sleepUntil(ctx, timer, early) {
 					return
+				}
+				for time.Until(at) > 0 {
+					runtime.Gosched()
 				}
 				do(n, at)
 			}
