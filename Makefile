@@ -36,7 +36,7 @@ test: lint ## Check and test everything, with the race detector
 	cd bench && $(GO) vet ./... && $(GO) test -timeout 10m ./...
 
 .PHONY: scenarios
-scenarios: ## Put the loads of scenarios/ on Stint and PostgreSQL; about two minutes
+scenarios: ## Put the loads of scenarios/ on Stint and PostgreSQL; about four minutes
 	STINT_SCENARIOS=1 $(GO) test -count=1 -timeout 20m -run TestScenarios ./cmd/stint
 
 .PHONY: lint

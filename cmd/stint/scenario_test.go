@@ -13,32 +13,21 @@ import (
 // TestFirstScenario runs scenarios/first.yaml from within this process, where
 // the race detector looks on.
 func TestFirstScenario(t *testing.T) {
-	r := runScenario(t, "first.yaml", 0)
+	r := runScenario(t, "first.yaml")
 	if r.Requests != 380 || r.Answered != 380 || r.Granted == 0 || r.Spacing.Grants != r.Granted {
 		t.Errorf("%d of %d requests answered, %d granted, %+v", r.Answered, r.Requests, r.Granted, r.Spacing)
 	}
 }
 
-// TestScenariosWithoutADatabase is the long scenario ten times faster than written,
-// without any database. Like TestScenarios it needs the machine for itself.
-func TestScenariosWithoutADatabase(t *testing.T) {
-	if os.Getenv("STINT_SCENARIOS") == "" {
-		t.Skip("make scenarios runs it")
-	}
-	if r := runScenario(t, "partner-portal.yaml", 10); r.Answered != 59_700 {
-		t.Errorf("%d requests were answered", r.Answered)
-	}
-}
-
 // runScenario runs one of scenarios/ on an SQLite file. All its checks must hold.
-func runScenario(t *testing.T, file string, speed float64) *loadtest.Report {
+func runScenario(t *testing.T, file string) *loadtest.Report {
 	t.Helper()
 	path := filepath.Join("../../scenarios", file)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, problems := loadtest.Parse(path, text, speed)
+	s, problems := loadtest.Parse(path, text, 0)
 	if s == nil {
 		t.Fatal(problems)
 	}
