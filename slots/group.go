@@ -1,0 +1,622 @@
+package slots
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/slots/plan"
+)
+
+// job is what one call asks of a config.
+type job struct {
+	bookings   []*booking
+	alteration *alteration
+	change     *change
+
+	// err is why nothing of it was done, or may have been. done is closed when it
+	// and everything in the parts above is final.
+	err  error
+	done chan struct{}
+}
+
+type booking struct {
+	Request
+	result *Result
+}
+
+// alteration cancels an event or, if to is not nil, moves it.
+type alteration struct {
+	id    string
+	to    *Request
+	event Event
+	err   error
+}
+
+type change struct {
+	apply  func(now plan.Ticks, c *Config) error
+	config Config
+	err    error
+}
+
+func (j *job) size() int { return max(1, len(j.bookings)) }
+
+// ids are those that j is about.
+func (j *job) ids() []string {
+	ids := make([]string, 0, j.size())
+	for _, b := range j.bookings {
+		ids = append(ids, b.ID)
+	}
+	if j.alteration != nil {
+		ids = append(ids, j.alteration.id)
+	}
+	return ids
+}
+
+// line is where the jobs of one config wait.
+type line struct {
+	config  string
+	waiting []*job
+	size    int // of all that wait
+	running bool
+
+	// What the last transaction has read is used by the next one, if the
+	// revision is still the same.
+	cached   *Config
+	timeline *plan.Timeline
+}
+
+// do runs j in one of the next transactions. If it returns the error of ctx, j may
+// be done all the same.
+func (s *Scheduler) do(ctx context.Context, config string, j *job) error {
+	if err := CheckName(config); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j.done = make(chan struct{})
+	if err := s.join(config, j); err != nil {
+		return err
+	}
+	select {
+	case <-j.done:
+		return j.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Scheduler) join(config string, j *job) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	l := s.lines[config]
+	if l == nil {
+		l = &line{config: config}
+		s.lines[config] = l
+	}
+	if l.size > 0 && l.size+j.size() > s.opts.MaxWaiting {
+		return ErrBusy
+	}
+	l.waiting = append(l.waiting, j)
+	l.size += j.size()
+	if !l.running {
+		l.running = true
+		s.running.Go(func() { s.run(l) })
+	}
+	return nil
+}
+
+// run runs transactions until nobody waits.
+func (s *Scheduler) run(l *line) {
+	for {
+		group := s.next(l)
+		if group == nil {
+			return
+		}
+		s.transact(l, group)
+		for _, j := range group {
+			close(j.done)
+		}
+		// Those who have just been served run first: if they ask again, they go
+		// together in the next transaction.
+		runtime.Gosched()
+	}
+}
+
+// maxLines bounds how many configs are remembered while nobody asks for them.
+const maxLines = 1000
+
+// leave forgets l if nothing is known of its config, or another line if there are
+// too many. It is called with s.mu held.
+func (s *Scheduler) leave(l *line) {
+	l.running, l.waiting = false, nil
+	if l.cached == nil {
+		delete(s.lines, l.config)
+	}
+	for config, other := range s.lines {
+		if len(s.lines) <= maxLines {
+			return
+		}
+		if !other.running {
+			delete(s.lines, config)
+		}
+	}
+}
+
+// next takes the next group out of the line. If there is none, whoever joins next
+// must run.
+func (s *Scheduler) next(l *line) (group []*job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size := 0
+	altered := make(map[string]bool)
+	for len(l.waiting) > 0 && (size == 0 || size+l.waiting[0].size() <= s.opts.MaxGroup) {
+		if a := l.waiting[0].alteration; a != nil {
+			if altered[a.id] {
+				break // one transaction changes an event once
+			}
+			altered[a.id] = true
+		}
+		group = append(group, l.waiting[0])
+		size += l.waiting[0].size()
+		l.waiting[0] = nil
+		l.waiting = l.waiting[1:]
+	}
+	l.size -= size
+	if group == nil {
+		s.leave(l)
+	}
+	return group
+}
+
+// transact runs group in one transaction.
+func (s *Scheduler) transact(l *line, group []*job) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
+	defer cancel()
+	g := newGroupTx(l, group, nil)
+	err := g.run(ctx, s.ledger)
+	if fault, ok := errors.AsType[*LedgerError](err); ok && fault.Sent && ctx.Err() == nil {
+		// It may have been committed. Whoever tries again finds what was done. If
+		// that fails, too, it still may have been.
+		again := newGroupTx(l, group, g.mine)
+		if again.run(ctx, s.ledger) == nil {
+			g, err = again, nil
+		}
+	}
+	done := Group{Config: l.config, Took: time.Since(began), Err: err}
+	if err == nil {
+		done = g.done
+		done.Config, done.Took = l.config, time.Since(began)
+	}
+	for _, j := range group {
+		if j.change == nil || j.change.err == nil {
+			j.err = err
+		}
+		done.Events += j.size()
+	}
+	if s.opts.Observer != nil {
+		s.opts.Observer.Grouped(&done)
+	}
+}
+
+// groupTx is one transaction for a group.
+type groupTx struct {
+	line  *line
+	group []*job
+	tx    Tx
+
+	config   *Config
+	timeline *plan.Timeline
+	known    map[string]Event
+	// mine are the events that it books, and tried those that the try before may
+	// have booked.
+	mine, tried map[string]Event
+
+	changed  bool // the config, which has been written
+	changes  Changes
+	released []plan.Slot           // that nobody has after the changes
+	windows  map[place]plan.Window // of the changes
+	done     Group                 // for the observer
+}
+
+func newGroupTx(l *line, group []*job, tried map[string]Event) *groupTx {
+	return &groupTx{line: l, group: group, tried: tried, mine: make(map[string]Event), windows: make(map[place]plan.Window)}
+}
+
+// place names a window.
+type place struct {
+	era   int
+	index int64
+}
+
+func (g *groupTx) run(ctx context.Context, ledger Ledger) error {
+	var ids []string
+	for _, j := range g.group {
+		ids = append(ids, j.ids()...)
+	}
+	// Nothing is remembered of a transaction that fails.
+	cached, timeline := g.line.cached, g.line.timeline
+	g.line.cached, g.line.timeline = nil, nil
+	tx, err := ledger.Begin(ctx, g.line.config, ids, cached)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	g.tx, g.known, g.config = tx, tx.Known(), tx.Config()
+	if cached != nil && cached.Revision == g.config.Revision {
+		g.timeline = timeline
+	}
+	for _, step := range []func() error{g.reconfigure, g.book, g.cancel, g.release} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if g.changed || len(g.mine) > 0 || len(g.changes.Freed) > 0 {
+		if err := tx.Commit(&g.changes); err != nil {
+			return err
+		}
+	}
+	g.line.cached, g.line.timeline = g.config, g.timeline
+	return nil
+}
+
+// reconfigure makes the changes of the config, one after another, and leaves out
+// those that are not allowed. It sees to it that there is a timeline.
+func (g *groupTx) reconfigure() error {
+	now, versions := g.tx.Now(), len(g.config.Versions)
+	for _, j := range g.group {
+		if j.change != nil {
+			g.apply(now, j.change)
+		}
+	}
+	if len(g.config.Versions) == 0 {
+		return ErrNoConfig
+	}
+	if g.changed {
+		changes := Changes{Config: g.config}
+		if len(g.config.Versions) > versions {
+			changes.Reopened = everything(g.config)
+		}
+		if err := g.tx.Write(&changes); err != nil {
+			return err
+		}
+	}
+	if g.timeline != nil {
+		return nil
+	}
+	t, err := newTimeline(now, g.config)
+	g.timeline = t
+	return err
+}
+
+// apply makes one change of the config, if it is allowed and is one.
+func (g *groupTx) apply(now plan.Ticks, c *change) {
+	next := *g.config
+	if c.err = c.apply(now, &next); c.err != nil {
+		return
+	}
+	made := len(next.Versions) > len(g.config.Versions)
+	if !made && next.PausedUntil == g.config.PausedUntil {
+		c.config = *g.config
+		return
+	}
+	if made {
+		t, err := newTimeline(now, &next)
+		if err != nil {
+			c.err = err
+			return
+		}
+		g.timeline = t
+	}
+	next.Revision++
+	g.config, g.changed, c.config = &next, true, next
+}
+
+// everything is all windows that c has ever had. A run of full windows is none any
+// more under another version, or may not be.
+func everything(c *Config) []plan.Run {
+	runs := make([]plan.Run, len(c.Versions))
+	for era := range runs {
+		runs[era] = plan.Run{Era: era, From: math.MinInt64, To: math.MaxInt64}
+	}
+	return runs
+}
+
+// wish is a Request that needs a slot: that of a booking, or of an alteration.
+type wish struct {
+	Request
+	booking *booking
+	move    *alteration
+
+	// planned is the request as the planner understands it.
+	planned plan.Request
+	now     plan.Ticks
+	from    plan.Ticks // what delays are counted from
+	late    plan.Ticks // the last instant that the maximum delay allows
+	// How long after from, and after now, a slot may lie; 0 is any time.
+	maxDelay, horizon plan.Ticks
+}
+
+func newWish(now plan.Ticks, c *Config, r Request) *wish {
+	v, ok := c.Current(now)
+	if !ok {
+		v = c.Versions[0]
+	}
+	w := &wish{Request: r, now: now, from: max(r.At, now), maxDelay: cmp.Or(r.MaxDelay, v.MaxDelay), horizon: v.Horizon}
+	w.late = later(w.from, w.maxDelay)
+	w.planned = plan.Request{At: max(w.from, c.PausedUntil), Horizon: min(w.late, later(now, w.horizon))}
+	return w
+}
+
+// later returns the instant d after at, the last there is if d is 0.
+func later(at, d plan.Ticks) plan.Ticks {
+	if d == 0 || d > plan.MaxInstant-at {
+		return plan.MaxInstant
+	}
+	return at + d
+}
+
+// reason says why the slot at an instant was refused.
+func (w *wish) reason(r plan.Refusal, at plan.Ticks) plan.Refusal {
+	if r != plan.Never && at > w.late {
+		return plan.TooLate
+	}
+	return r
+}
+
+func (w *wish) refused(c *Config, grant plan.Grant) *Refused {
+	r := &Refused{Reason: w.reason(grant.Refused, grant.At)}
+	if v, ok := c.Current(grant.At); ok && r.Reason != plan.Never {
+		r.At, r.Windows, r.Wait = grant.At, int64((grant.At-w.from)/v.Window), w.wait(grant.At)
+	}
+	return r
+}
+
+// wait returns how long it takes until the slot at an instant is within the bounds.
+func (w *wish) wait(at plan.Ticks) (wait plan.Ticks) {
+	for _, bound := range []plan.Ticks{w.maxDelay, w.horizon} {
+		if bound > 0 {
+			wait = max(wait, at-bound-w.now)
+		}
+	}
+	return wait
+}
+
+// book books what is not known yet, and the new slots of what moves.
+func (g *groupTx) book() error {
+	var wishes []*wish
+	for _, j := range g.group {
+		for _, b := range j.bookings {
+			if e, known := g.known[b.ID]; known {
+				g.repeat(b, e)
+				continue
+			}
+			w := newWish(g.tx.Now(), g.config, b.Request)
+			w.booking = b
+			wishes = append(wishes, w)
+		}
+		if a := j.alteration; a != nil && a.to != nil && a.finds(g.known) && a.event.Requested != a.to.At {
+			w := newWish(g.tx.Now(), g.config, *a.to)
+			w.move = a
+			wishes = append(wishes, w)
+		}
+	}
+	for len(wishes) > 0 {
+		again, err := g.grant(wishes)
+		if err != nil {
+			return err
+		}
+		if wishes = again; len(wishes) > 0 {
+			if err := g.write(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// grant asks the planner for each id's first wish. It returns wishes that are
+// still to be granted: of ids whose first was refused, on other terms.
+func (g *groupTx) grant(wishes []*wish) (again []*wish, err error) {
+	first := make(map[string]*wish)
+	var asked, same []*wish
+	var requests []plan.Request
+	for _, w := range wishes {
+		if first[w.ID] != nil {
+			same = append(same, w)
+			continue
+		}
+		first[w.ID] = w
+		asked, requests = append(asked, w), append(requests, w.planned)
+	}
+	booking, err := g.timeline.Book(g.tx.Now(), requests, g.tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range booking.Windows {
+		g.windows[place{w.Era, w.Index}] = w
+	}
+	g.changes.Full = booking.Full
+	for i, grant := range booking.Grants {
+		g.settle(asked[i], grant)
+	}
+	for _, w := range same {
+		was := first[w.ID]
+		if e, booked := g.mine[w.ID]; booked {
+			g.repeat(w.booking, e)
+		} else if w.Request == was.Request {
+			*w.booking.result = *was.booking.result
+			g.done.Refused++
+		} else {
+			again = append(again, w)
+		}
+	}
+	return again, nil
+}
+
+// settle answers a wish, and notes what is to be changed.
+func (g *groupTx) settle(w *wish, grant plan.Grant) {
+	slot, granted := grant.Slot, grant.Refused == ""
+	if w.move != nil {
+		// An event may keep its slot, which the planner has not offered.
+		old := w.move.event.Slot
+		if old.At >= w.planned.At && old.At <= w.planned.Horizon && (!granted || old.At <= slot.At) {
+			if granted {
+				g.released = append(g.released, slot)
+			}
+			slot, granted = old, true
+		} else if granted {
+			g.released = append(g.released, old)
+		}
+	}
+	if !granted {
+		g.done.Refused++
+		refused := w.refused(g.config, grant)
+		if w.move != nil {
+			w.move.err = refused
+		} else {
+			*w.booking.result = Result{Err: refused}
+		}
+		return
+	}
+	e := Event{ID: w.ID, Requested: w.At, Slot: slot, Booked: g.tx.Now()}
+	g.mine[e.ID] = e
+	g.changes.Booked = append(g.changes.Booked, e)
+	g.done.Last = max(g.done.Last, e.At)
+	if w.move != nil {
+		g.done.Moved++
+		g.changes.Freed = append(g.changes.Freed, w.move.event)
+		w.move.event = e
+	} else {
+		g.done.Booked++
+		*w.booking.result = Result{Event: e}
+	}
+}
+
+// repeat answers b by an event that is known.
+func (g *groupTx) repeat(b *booking, e Event) {
+	if tried, ok := g.tried[b.ID]; ok && tried == e {
+		delete(g.tried, b.ID) // nobody but b has booked it
+		*b.result = Result{Event: e}
+		g.done.Booked++
+		return
+	}
+	*b.result = Result{Event: e, Repeated: true, Conflict: e.Requested != b.At}
+	if e.Cancelled != 0 {
+		b.result.Err = ErrCancelled
+	}
+	g.done.Repeated++
+}
+
+// finds looks up the event that a is about. If it is not known, or was cancelled
+// and is to move, a has its answer.
+func (a *alteration) finds(known map[string]Event) bool {
+	e, ok := known[a.id]
+	switch {
+	case !ok:
+		a.err = ErrNoEvent
+	case e.Cancelled != 0 && a.to != nil:
+		a.err = ErrCancelled
+	default:
+		a.event, a.err = e, nil
+		return true
+	}
+	return false
+}
+
+// cancel gives back the slots of what is cancelled.
+func (g *groupTx) cancel() error {
+	for _, j := range g.group {
+		if a := j.alteration; a != nil && a.to == nil && a.finds(g.known) && a.event.Cancelled == 0 {
+			g.released = append(g.released, a.event.Slot)
+			a.event.Cancelled = g.tx.Now()
+			g.done.Cancelled++
+			g.changes.Freed = append(g.changes.Freed, a.event)
+		}
+	}
+	return nil
+}
+
+// write writes the changes, so that the planner sees them.
+func (g *groupTx) write() error {
+	if err := g.release(); err != nil {
+		return err
+	}
+	if err := g.tx.Write(&g.changes); err != nil {
+		return err
+	}
+	g.changes, g.released = Changes{}, nil
+	clear(g.windows)
+	return nil
+}
+
+// release completes the changes: what is taken in their windows, without what is
+// released.
+func (g *groupTx) release() error {
+	if err := g.readReleased(); err != nil {
+		return err
+	}
+	for _, s := range g.released {
+		p := place{s.Era, s.Window}
+		w := g.windows[p]
+		w.Taken = w.Taken.Without(s.Phase)
+		g.windows[p] = w
+		g.changes.Reopened = append(g.changes.Reopened, g.timeline.Reopened(s)...)
+	}
+	g.changes.Full = without(g.changes.Full, g.changes.Reopened)
+	g.changes.Windows = slices.SortedFunc(maps.Values(g.windows), func(a, b plan.Window) int {
+		return cmp.Or(cmp.Compare(a.Era, b.Era), cmp.Compare(a.Index, b.Index))
+	})
+	return nil
+}
+
+// readReleased reads those windows of released slots in which nothing was booked.
+func (g *groupTx) readReleased() error {
+	missing := make(map[int][]int64)
+	for _, s := range g.released {
+		p := place{s.Era, s.Window}
+		if _, has := g.windows[p]; !has {
+			g.windows[p] = plan.Window{Era: s.Era, Index: s.Window}
+			missing[s.Era] = append(missing[s.Era], s.Window)
+		}
+	}
+	for era, windows := range missing {
+		taken, err := g.tx.Taken(era, windows)
+		if err != nil {
+			return err
+		}
+		for _, w := range taken {
+			g.windows[place{w.Era, w.Index}] = w
+		}
+	}
+	return nil
+}
+
+// without returns runs without what is in cuts.
+func without(runs, cuts []plan.Run) []plan.Run {
+	if len(runs) == 0 || len(cuts) == 0 {
+		return runs
+	}
+	var eras = make(map[int]plan.Runs)
+	for _, r := range runs {
+		eras[r.Era] = eras[r.Era].Add(r)
+	}
+	for _, c := range cuts {
+		eras[c.Era] = eras[c.Era].Cut(c)
+	}
+	var left []plan.Run
+	for _, rs := range eras {
+		left = append(left, rs...)
+	}
+	return left
+}
