@@ -21,7 +21,8 @@ import (
 // Options configure a Store. The zero value is ready to use.
 type Options struct {
 	// Full makes every commit wait until the disk has it, so that it survives
-	// a loss of power, too. It costs a flush of the disk for each update.
+	// a loss of power, too. It costs a flush of the disk for each update. Those
+	// of slots do so in any case.
 	Full bool
 	// SweepEvery is how often the rows of expired states are deleted, in small
 	// batches that hold nobody up. Defaults to 1m.
@@ -94,7 +95,7 @@ func (s *Store) open() error {
 			return err
 		}
 	}
-	return nil
+	return s.ledger.prepare(ctx, s.db)
 }
 
 // create makes the file, readable and writable by its owner only, unless it is

@@ -21,13 +21,13 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	newer := filepath.Join(dir, "newer.db")
-	execute(t, newer, "PRAGMA user_version = 2")
+	execute(t, newer, "PRAGMA user_version = 3")
 
 	for _, test := range []struct{ name, path, want string }{
 		{"the directory is missing", missing, "no such file or directory; make the directory first"},
 		{"a directory", dir, "unable to open database file (14); it must be a file that this process may read and write"},
 		{"not a database", noise, "file is not a database (26); name another file, or remove this one"},
-		{"a newer schema", newer, "the file has schema version 2, and this Stint knows up to 1; run the newer Stint that made it"},
+		{"a newer schema", newer, "the file has schema version 3, and this Stint knows up to 2; run the newer Stint that made it"},
 	} {
 		t.Run(test.name, func(t *testing.T) { refuses(t, test.path, test.want) })
 	}
@@ -147,4 +147,26 @@ func integrity(t *testing.T, path string) (problem string) {
 		t.Fatal(err)
 	}
 	return problem
+}
+
+// A file that an older Stint has made is brought up to date, and keeps its states.
+func TestOpenMigratesOlderFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stint.db")
+	first, err := os.ReadFile("migrations/1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, path, string(first)+"; PRAGMA user_version = 1; INSERT INTO stint_state VALUES (x'6b', 1, 2, 3, 1 << 60, x'')")
+	s, err := sqlite.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var kept, version int
+	if err := raw(t, path).QueryRow("SELECT b, user_version FROM stint_state, pragma_user_version").Scan(&kept, &version); err != nil || kept != 3 || version != 2 {
+		t.Errorf("the file holds %d, in version %d, %v; want 3, in version 2", kept, version, err)
+	}
+	if err := s.Ledger().Create(t.Context(), "payments"); err != nil {
+		t.Errorf("slots in a file that was made before there were any: %v", err)
+	}
 }

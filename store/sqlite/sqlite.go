@@ -1,10 +1,11 @@
-// Package sqlite keeps rate limit states in one SQLite file. It needs no
-// server, survives a restart, and is shared by the processes of one machine
-// that open the same file.
+// Package sqlite keeps rate limit states and booked slots in one SQLite file. It
+// needs no server, survives a restart, and is shared by the processes of one
+// machine that open the same file.
 //
 // The file is in WAL mode. A commit survives the end of its process, kill -9
-// included. If the machine loses power the newest commits may be lost, unless
-// Options.Full is set; callers may then spend again what they spent last.
+// included. If the machine loses power the newest states may be lost, unless
+// Options.Full is set; callers may then spend again what they spent last. Slots
+// that were booked are not lost.
 package sqlite
 
 import (
@@ -30,6 +31,7 @@ type Store struct {
 	// waits for it can be called off.
 	db             *sql.DB
 	get, put, drop *sql.Stmt
+	ledger         ledgerStatements
 
 	// inside is held for reading by every call that is under way, and for
 	// writing to change closed.

@@ -18,12 +18,12 @@ type files struct {
 	now  atomic.Int64
 }
 
-func (f *files) open(t testing.TB) limit.Store {
+func (f *files) openFile(t testing.TB) *sqlite.Store {
 	f.path = filepath.Join(t.TempDir(), "stint.db")
-	return f.reopen(t)
+	return f.reopenFile(t)
 }
 
-func (f *files) reopen(t testing.TB) limit.Store {
+func (f *files) reopenFile(t testing.TB) *sqlite.Store {
 	s, err := sqlite.Open(f.path, &sqlite.Options{Now: func() algo.Ticks { return algo.Ticks(f.now.Load()) }})
 	if err != nil {
 		t.Fatal(err)
@@ -34,8 +34,8 @@ func (f *files) reopen(t testing.TB) limit.Store {
 func (f *files) harness() limittest.Harness {
 	f.now.Store(time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC).UnixMicro())
 	return limittest.Harness{
-		Open:    f.open,
-		Reopen:  f.reopen,
+		Open:    func(t testing.TB) limit.Store { return f.openFile(t) },
+		Reopen:  func(t testing.TB) limit.Store { return f.reopenFile(t) },
 		Advance: func(_ testing.TB, d time.Duration) { f.now.Add(d.Microseconds()) },
 	}
 }
