@@ -49,10 +49,16 @@ func (s *Store) faultOf(op string, err error, sent bool) error {
 	if err == nil {
 		return nil
 	}
-	if code(err) == readOnly {
-		s.pool.Reset() // these connections lead to what is no primary, or no more
-	}
+	s.leaveStandby(err)
 	return &limit.StoreError{Store: name, Op: op, Sent: sent, Err: explain(err)}
+}
+
+// leaveStandby closes the connections if err says that they lead to what is no
+// primary, or no more.
+func (s *Store) leaveStandby(err error) {
+	if code(err) == readOnly {
+		s.pool.Reset()
+	}
 }
 
 // sent reports whether what failed with err may have been committed. It was not

@@ -16,3 +16,13 @@ func Statements() map[string]string {
 	s := statementsWith(serverClock)
 	return map[string]string{"look": s.look, "commit": s.commit, "swap": s.swap, "lock": s.lock, "forget": s.forget, "take": s.take, "page": s.page, "sweep": s.sweep}
 }
+
+// LedgerStatements returns the SQL that a Ledger runs on tables that grow.
+func LedgerStatements() map[string]string {
+	s := ledgerStatementsWith(serverClock)
+	return map[string]string{
+		"hold": s.hold, "known": s.known, "versions": s.versions, "load": s.load, "strays": s.strays, "taken": s.taken,
+		"free": s.free, "book": s.book, "keep": s.keep, "empty": s.empty, "cut": s.cut, "extend": s.extend,
+		"config": s.config, "configs": s.configs, "events": s.events, "count": s.count,
+	}
+}

@@ -93,7 +93,8 @@ func (o *Options) apply(config *pgxpool.Config) {
 
 // settings are those of a connection that the statements here rely on. They
 // look rows up by key; a plan that was made while the table was empty, and kept,
-// would read all of it.
+// would read all of it. Whoever stops in the middle of a transaction, with the
+// network between gone or the process halted, does not keep its locks for ever.
 const settings = `
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
@@ -101,6 +102,7 @@ SET enable_bitmapscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off;
+SET idle_in_transaction_session_timeout = '30s';
 SET default_transaction_isolation = 'read committed'`
 
 // parse returns what url says, with the defaults of this package.
@@ -193,21 +195,51 @@ func checkServer(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
+// slotTables are those of a ledger.
+var slotTables = []string{"stint_slot_config", "stint_slot_version", "stint_slot", "stint_slot_cancelled", "stint_slot_window", "stint_slot_run"}
+
+// checkRights looks whether the user may use all the tables, and returns the
+// channel of that of the states.
 func checkRights(ctx context.Context, c *pgx.Conn, url string) (channel string, err error) {
 	const query = `
-SELECT 'stint_' || to_regclass('stint_state')::oid, quote_ident(current_user),
-	array(SELECT r FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS r WHERE NOT has_table_privilege(to_regclass('stint_state'), r))`
-	var found *string
-	var user string
-	var lacks []string
-	err = c.QueryRow(ctx, query).Scan(&found, &user, &lacks)
-	switch {
-	case err != nil:
-		return "", explain(err)
-	case found == nil:
-		return "", fmt.Errorf("the table stint_state is missing; run: stint migrate --store %s", redact(url))
-	case len(lacks) > 0:
-		return "", fmt.Errorf("the user %[1]s may not %[2]s stint_state; let its owner run: GRANT %[2]s ON stint_state TO %[1]s", user, strings.Join(lacks, ", "))
+SELECT name, to_regclass(name)::oid, quote_ident(current_user),
+	array(SELECT r FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS r WHERE NOT has_table_privilege(to_regclass(name), r))
+FROM unnest($1::text[]) WITH ORDINALITY AS t (name, i) ORDER BY i`
+	type table struct {
+		Name  string
+		OID   *uint32
+		User  string
+		Lacks []string
 	}
-	return *found, nil
+	rows, err := c.Query(ctx, query, append([]string{"stint_state"}, slotTables...))
+	if err != nil {
+		return "", explain(err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowToStructByPos[table])
+	if err != nil {
+		return "", explain(err)
+	}
+	for _, t := range tables {
+		if t.OID == nil {
+			return "", fmt.Errorf("the table %s is missing; run: stint migrate --store %s", t.Name, redact(url))
+		}
+	}
+	states, slots := tables[0], tables[1:]
+	if len(states.Lacks) > 0 {
+		return "", mayNot(states.User, strings.Join(states.Lacks, ", "), states.Name)
+	}
+	var closed []string
+	for _, t := range slots {
+		if len(t.Lacks) > 0 {
+			closed = append(closed, t.Name)
+		}
+	}
+	if len(closed) > 0 {
+		return "", mayNot(states.User, "SELECT, INSERT, UPDATE, DELETE", strings.Join(closed, ", "))
+	}
+	return fmt.Sprintf("stint_%d", *states.OID), nil
+}
+
+func mayNot(user, rights, tables string) error {
+	return fmt.Errorf("the user %[1]s may not %[2]s %[3]s; let its owner run: GRANT %[2]s ON %[3]s TO %[1]s", user, rights, tables)
 }

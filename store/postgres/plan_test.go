@@ -2,11 +2,34 @@ package postgres_test
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stint-dev/stint/store/postgres"
 )
+
+// answer returns the first column of what a statement answers.
+func answer(t *testing.T, c *pgx.Conn, statement string) (text string) {
+	t.Helper()
+	rows, err := c.Query(t.Context(), statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if len(rows.RawValues()) > 0 {
+			text += string(rows.RawValues()[0]) + "\n"
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return text
+}
 
 // The plans that were made for an empty table are those that a full one needs:
 // a connection keeps them.
@@ -14,23 +37,7 @@ func testPlans(t *testing.T, server string) {
 	url := tables(t, server)
 	c := connect(t, url)
 	defer c.Close(t.Context())
-	run := func(statement string) (text string) {
-		t.Helper()
-		rows, err := c.Query(t.Context(), statement)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if len(rows.RawValues()) > 0 {
-				text += string(rows.RawValues()[0]) + "\n"
-			}
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-		return text
-	}
+	run := func(statement string) string { return answer(t, c, statement) }
 	for setting := range strings.SplitSeq(postgres.Settings, ";") {
 		run(setting)
 	}
@@ -64,6 +71,67 @@ func testPlans(t *testing.T, server string) {
 			if fast := "Tid"; (name == "sweep" || name == "take") && !strings.Contains(plan, fast) {
 				t.Errorf("%s over %d rows: no %s scan in\n%s", name, rows, fast, plan)
 			}
+		}
+	}
+}
+
+// The same holds for the statements of a ledger, of which none may get slower as
+// more is booked, before the place that it looks at or after.
+func testLedgerPlans(t *testing.T, server string) {
+	url := tables(t, server)
+	c := connect(t, url)
+	defer c.Close(t.Context())
+	for setting := range strings.SplitSeq(postgres.Settings, ";") {
+		answer(t, c, setting)
+	}
+	const name, ids, eras, numbers = "'payments'", "'{event}'::bytea[]", "'{0}'::integer[]", "'{50000}'::bigint[]"
+	arguments := map[string][]string{
+		"hold":     {name},
+		"known":    {name, ids},
+		"versions": {name, "0"},
+		"load":     {"1", "0", "50000", "64", "256"},
+		"strays":   {"1", "0", "0", "50000", "50010"},
+		"taken":    {"1", "0", numbers},
+		"free":     {"1", ids},
+		"book":     {"1", "'{other}'::bytea[]", numbers, eras, "'{-1}'::bigint[]", eras, numbers, numbers},
+		"keep":     {"1", eras, numbers, ids},
+		"empty":    {"1", eras, numbers},
+		"cut":      {"1", eras, numbers, "'{50001}'::bigint[]", "false"},
+		"extend":   {"1", eras, numbers, "'{50001}'::bigint[]"},
+		"config":   {name},
+		"configs":  {name, "10"},
+		"events":   {name, "50000", "60000", "50000", "'event'", "10"},
+		"count":    {name, "50000", "1", "50010"},
+	}
+	statements := postgres.LedgerStatements()
+	for name, statement := range statements {
+		answer(t, c, "PREPARE "+name+" AS "+statement)
+		answer(t, c, fmt.Sprintf("EXPLAIN EXECUTE %s (%s)", name, strings.Join(arguments[name], ", ")))
+	}
+	for _, fill := range []string{
+		"INSERT INTO stint_slot_config (name, revision, paused_until) VALUES ('payments', 1, 0)",
+		"INSERT INTO stint_slot_config (name, revision, paused_until) SELECT convert_to('refunds ' || i, 'UTF8'), 1, 0 FROM generate_series(1, 20000) AS i",
+		"INSERT INTO stint_slot_version (config, n, begins, max, width, made, spec) SELECT id, 0, 0, 1, 1, 0, '{}' FROM stint_slot_config",
+		"INSERT INTO stint_slot (config, event, requested, era, win, phase, at, booked) SELECT 1, convert_to('event ' || i, 'UTF8'), i, 0, i, 0, i, i FROM generate_series(1, 100000) AS i",
+		"INSERT INTO stint_slot_cancelled (config, event, requested, era, win, phase, at, booked, cancelled) SELECT 1, convert_to('cancelled ' || i, 'UTF8'), i, 0, i, 0, i, i, i FROM generate_series(1, 100000) AS i",
+		"INSERT INTO stint_slot_window (config, era, win, taken) SELECT 1, 0, i, '\\x01' FROM generate_series(1, 100000) AS i",
+		"INSERT INTO stint_slot_run (config, era, lo, hi) SELECT 1, 0, 3 * i, 3 * i + 2 FROM generate_series(1, 33333) AS i",
+	} {
+		answer(t, c, fill)
+	}
+	const most = 500 // pages; the least of the tables has 1000 with its index
+	read := regexp.MustCompile(`Buffers: shared hit=(\d+)(?: read=(\d+))?`)
+	for name := range statements {
+		execute := fmt.Sprintf("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) EXECUTE %s (%s)", name, strings.Join(arguments[name], ", "))
+		plan := answer(t, c, execute)
+		found := read.FindStringSubmatch(plan)
+		if found == nil {
+			t.Fatalf("%s: no buffers in\n%s", name, plan)
+		}
+		hit, _ := strconv.Atoi(found[1])
+		missed, _ := strconv.Atoi(found[2])
+		if pages := hit + missed; pages > most {
+			t.Errorf("%s reads %d pages, want %d at most:\n%s", name, pages, most, plan)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
@@ -175,16 +176,25 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 
 // do calls f with a connection of the pool.
 func (s *Store) do(ctx context.Context, f func(c *pgx.Conn) error) error {
-	c, err := s.pool.Acquire(ctx)
+	c, err := s.acquire(ctx)
 	if err != nil {
-		busy := 0
-		if n := s.pool.Stat(); n.AcquiredConns() == n.MaxConns() {
-			busy = s.opts.PoolSize
-		}
-		return &noConnection{err, busy}
+		return err
 	}
 	defer c.Release()
 	return f(c.Conn())
+}
+
+// acquire returns a connection of the pool, which its caller releases.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	c, err := s.pool.Acquire(ctx)
+	if err == nil {
+		return c, nil
+	}
+	busy := 0
+	if n := s.pool.Stat(); n.AcquiredConns() == n.MaxConns() {
+		busy = s.opts.PoolSize
+	}
+	return nil, &noConnection{err, busy}
 }
 
 func binary(keys []string) [][]byte {
