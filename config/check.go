@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,6 +44,9 @@ func (l *loading) checkFile() {
 	l.check("store_timeout", checkSpan(f.StoreTimeout, time.Millisecond, time.Minute))
 	l.check("sync.every", checkSpan(f.Sync.Every, 10*time.Millisecond, 10*time.Second))
 	l.check("sync.max_keys", checkNumber(f.Sync.MaxKeys, 1, 1<<30))
+	l.check("slots.store", checkSlotStore(f.Slots.Store))
+	l.check("slots.timeout", checkSpan(f.Slots.Timeout, 100*time.Millisecond, time.Minute))
+	l.check("admin.token", checkToken(f))
 	l.check("log.denied_per_second", checkNumber(f.Log.DeniedPerSecond, 0, 1_000_000))
 	l.check("telemetry.top_clients.attribute", checkTopAttribute(f.Telemetry.TopClients.Attribute))
 	l.check("telemetry.top_clients.size", checkNumber(f.Telemetry.TopClients.Size, 1, 100))
@@ -62,6 +66,47 @@ func (d *decoder) isOtherVersion(root *yaml.Node) bool {
 	}
 	d.add(key, "version", "%s is a version that this release does not know; 1 is allowed", value.Value)
 	return true
+}
+
+// checkToken checks what can be told without the environment.
+func checkToken(f *File) error {
+	name, isName := strings.CutPrefix(f.Admin.Token, environment)
+	switch {
+	case f.Admin.Token != "" && (!isName || name == ""):
+		return errors.New("the token does not belong in this file; name an environment variable that holds it, such as env:STINT_ADMIN_TOKEN")
+	case f.Admin.Token == "" && f.Slots.Store != off && !onLoopback(f.APIAddress()):
+		return fmt.Errorf("listen.api is %s, which others can reach, and slots are not off; write admin: {token: env:STINT_ADMIN_TOKEN}", quote(f.Listen.API))
+	}
+	return nil
+}
+
+// minToken is how long a token must be that is not to be guessed.
+const minToken = 16
+
+// findToken makes what the file says of the token the token.
+func (l *loading) findToken() {
+	if l.file.Admin.Token == "" || checkToken(l.file) != nil {
+		return
+	}
+	name := strings.TrimPrefix(l.file.Admin.Token, environment)
+	token := os.Getenv(name)
+	if len(token) < minToken {
+		l.check("admin.token", fmt.Errorf("the environment variable %s holds %d bytes; a token of %d or more is needed", quote(name), len(token), minToken))
+	}
+	l.file.Admin.Token = token
+}
+
+// onLoopback reports whether only this machine can reach address. "" is nowhere.
+func onLoopback(address string) bool {
+	if address == "" {
+		return true
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return true // that has been reported
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func checkAddress(address string) error {

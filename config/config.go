@@ -60,7 +60,8 @@ func Load(path string, o *Options) (*Config, []Problem) {
 	}
 	dir := filepath.Dir(path)
 	l := read(path, data, opts.Set)
-	l.findStore(dir)
+	l.findStores(dir)
+	l.findToken()
 	set := l.compile()
 	options := identity.Options{Dir: dir}
 	if opts.Logger != nil {

@@ -19,6 +19,8 @@ type File struct {
 	Memory        Memory         `yaml:"memory" doc:"The store in this process, which local limits always use."`
 	StoreTimeout  rules.Duration `yaml:"store_timeout" doc:"The longest that a decision waits for the store, 1ms to 1m. Default 1s."`
 	Sync          Sync           `yaml:"sync" doc:"How processes keep each other posted about synced limits."`
+	Slots         Slots          `yaml:"slots" doc:"Reserved time slots, for programs that ask over the API when a thing may happen."`
+	Admin         Admin          `yaml:"admin" doc:"Who may change what is in force, over the API."`
 	Headers       string         `yaml:"headers" enum:"draft10,draft03,legacy,none" doc:"How answers tell what remains: RateLimit and RateLimit-Policy, X-RateLimit-*, RateLimit-*, or not at all. Default draft10."`
 	Log           Log            `yaml:"log" doc:"Log lines, which go to standard error."`
 	Telemetry     Telemetry      `yaml:"telemetry" doc:"What the metrics show beside what they always do."`
@@ -51,6 +53,17 @@ type Sync struct {
 	MaxKeys int            `yaml:"max_keys" doc:"How many keys a process keeps for that, 1 or more; those beyond are counted as with mode exact. Default 1000000."`
 }
 
+// Slots are reserved time slots.
+type Slots struct {
+	Store   string         `yaml:"store" doc:"Where slots are kept: sqlite:FILE, the URL of a PostgreSQL, MySQL or MariaDB database, or env:NAME, the environment variable that holds one of these. A relative FILE is looked for beside the configuration. Default off."`
+	Timeout rules.Duration `yaml:"timeout" doc:"The longest that a booking waits for the store, 100ms to 1m. Default 5s."`
+}
+
+// Admin is who may change what is in force.
+type Admin struct {
+	Token string `yaml:"token" doc:"env:NAME, the environment variable with the bearer token that callers of the paths under /admin/ have to send. It is needed if listen.api is not a loopback address and slots are not off."`
+}
+
 // Log is what is logged and how.
 type Log struct {
 	Format          string `yaml:"format" enum:"text,json" doc:"One line of key=value pairs, or one JSON object, for each event. Default text."`
@@ -78,6 +91,7 @@ func defaults() *File {
 		Memory:        Memory{MaxKeys: 1_000_000},
 		StoreTimeout:  rules.Duration(time.Second),
 		Sync:          Sync{Every: rules.Duration(200 * time.Millisecond), MaxKeys: 1_000_000},
+		Slots:         Slots{Store: off, Timeout: rules.Duration(5 * time.Second)},
 		Headers:       "draft10",
 		Log:           Log{Format: "text", Level: "info", DeniedPerSecond: 10},
 		Telemetry:     Telemetry{TopClients: TopClients{Size: 20}},

@@ -70,14 +70,35 @@ func Store(text, dir string) (string, error) {
 	return text, nil
 }
 
-// findStore makes what the file says the store that it means.
-func (l *loading) findStore(dir string) {
-	if checkStore(l.file.Store) != nil {
-		return // it has been reported
+// findStores makes what the file says the stores that it means.
+func (l *loading) findStores(dir string) {
+	if checkStore(l.file.Store) == nil { // it has been reported otherwise
+		store, err := Store(l.file.Store, dir)
+		l.check("store", err)
+		l.file.Store = store
 	}
-	store, err := Store(l.file.Store, dir)
-	l.check("store", err)
-	l.file.Store = store
+	if s := &l.file.Slots; s.Store != off && checkSlotStore(s.Store) == nil {
+		store, err := Store(s.Store, dir)
+		if err == nil {
+			err = checkSlotStore(store)
+		}
+		l.check("slots.store", err)
+		s.Store = store
+	}
+}
+
+// slotStores are the kinds of store that can keep slots.
+var slotStores = []string{"sqlite", "postgres", "postgresql", "mysql", "mariadb", "env"}
+
+// checkSlotStore is checkStore for slots.
+func checkSlotStore(text string) error {
+	if kind, _, _ := strings.Cut(text, ":"); text != off && !slices.Contains(slotStores, kind) {
+		return fmt.Errorf("%s cannot keep slots; off, sqlite:FILE, env:NAME, or the URL of a postgres, mysql or mariadb is allowed", quote(kind))
+	}
+	if text == off {
+		return nil
+	}
+	return checkStore(text)
 }
 
 // checkStore checks what can be told without the environment.

@@ -20,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/gate"
 	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/store/memory"
 	"github.com/stint-dev/stint/telemetry"
 )
@@ -58,7 +59,10 @@ type Transport struct {
 
 // Process is what a transport's handler is made from.
 type Process struct {
-	Gate    *gate.Gate
+	Gate *gate.Gate
+	// Slots books in Ledger. Both are nil if the configuration keeps no slots.
+	Slots   *slots.Scheduler
+	Ledger  slots.Ledger
 	Metrics *telemetry.Metrics
 	Logger  *slog.Logger
 	// File is the configuration that the process was started with.
@@ -106,6 +110,14 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer shared.Close()
 
+	ledger, closer, err := openLedger(ctx, o.Stores, cfg.File, shared, logger)
+	if closer != nil {
+		defer closer.Close()
+	}
+	if err != nil {
+		return err
+	}
+
 	metrics := telemetry.NewMetrics(o.Version)
 	metrics.Gauge("stint_memory_keys", "Keys that this process keeps a state of.", func() float64 { return float64(local.Stats().Keys) })
 	metrics.Counter("stint_memory_keys_forgotten_total", "Keys that were forgotten before their time, for memory.max_keys.", func() float64 { return float64(local.Stats().Forgotten) })
@@ -142,6 +154,11 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		},
 		Trusted: current.trusts,
+	}
+	if ledger != nil {
+		process.Ledger = ledger
+		process.Slots = slots.New(ledger, &slots.Options{Timeout: time.Duration(cfg.File.Slots.Timeout), Observer: metrics.Slots()})
+		defer process.Slots.Close()
 	}
 	servers, err := listen(o.Transports, process)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/slots"
 )
 
 // Store is one kind of store.
@@ -54,19 +56,47 @@ func openStore(ctx context.Context, stores []Store, f *config.File, local limit.
 	if f.Store == "memory" {
 		return local, nil
 	}
-	s, err := StoreOf(stores, f.Store)
+	return openURL(ctx, stores, "store", f.Store, logger)
+}
+
+// openURL opens the store that the configuration's field names.
+func openURL(ctx context.Context, stores []Store, field, url string, logger *slog.Logger) (limit.Store, error) {
+	s, err := StoreOf(stores, url)
 	if err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	opened, err := s.Open(bounded, f.Store, logger)
+	opened, err := s.Open(bounded, url, logger)
 	switch {
 	case err != nil && errors.Is(bounded.Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("store: no answer within %v: %w", openTime, err)
+		return nil, fmt.Errorf("%s: no answer within %v: %w", field, openTime, err)
 	case err != nil:
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, fmt.Errorf("%s: %w", field, err)
 	}
-	logger.Info("store open", "store", config.Redact(f.Store))
+	logger.Info(field+" open", "store", config.Redact(url))
 	return opened, nil
+}
+
+// openLedger opens where the configuration keeps slots, and what is to be closed
+// in the end. Both are nil if it keeps none. shared is the store of limits, which
+// may be the same.
+func openLedger(ctx context.Context, stores []Store, f *config.File, shared limit.Store, logger *slog.Logger) (slots.Ledger, io.Closer, error) {
+	url := f.Slots.Store
+	if url == "off" {
+		return nil, nil, nil
+	}
+	store, closer := shared, io.Closer(nil)
+	if url != f.Store {
+		opened, err := openURL(ctx, stores, "slots.store", url, logger)
+		if err != nil {
+			return nil, nil, err
+		}
+		store, closer = opened, opened
+	}
+	keeper, ok := store.(interface{ Ledger() slots.Ledger })
+	if !ok {
+		return nil, closer, fmt.Errorf("slots.store: a store of %T cannot keep slots", store)
+	}
+	return keeper.Ledger(), closer, nil
 }

@@ -13,14 +13,17 @@ import (
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/loadtest"
+	"github.com/stint-dev/stint/loadtest/slotbench"
 	"github.com/stint-dev/stint/loadtest/strategies"
 	"github.com/stint-dev/stint/server"
+	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/store/postgres"
 )
 
 type benchCommand struct {
 	Scenario   scenarioCommand   `cmd:"" help:"Run a scenario file: start instances, put a load on them, and check what must hold."`
 	Strategies strategiesCommand `cmd:"" help:"Measure ways to limit requests in PostgreSQL, Stint's and three others, side by side."`
+	Slots      benchSlotsCommand `cmd:"" help:"Measure ways to book slots in PostgreSQL, Stint's and one by counters, side by side."`
 }
 
 type scenarioCommand struct {
@@ -81,12 +84,9 @@ time, INSERT ON CONFLICT DO UPDATE WHERE, and Stint in mode exact.
 }
 
 func (c strategiesCommand) Run(ctx context.Context, std streams) error {
-	store, err := config.Store(c.Store, "")
+	store, err := postgresURL(c.Store)
 	if err != nil {
-		return fmt.Errorf("--store: %w", err)
-	}
-	if !strings.HasPrefix(store, "postgres") {
-		return errors.New("--store: a PostgreSQL database is needed, such as postgres://USER@HOST/DATABASE")
+		return err
 	}
 	report, err := strategies.Run(ctx, &strategies.Options{
 		URL: store, OpenStore: migrateAndOpen, Duration: c.Duration, Rounds: c.Rounds, Progress: std.err,
@@ -95,6 +95,62 @@ func (c strategiesCommand) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	return errors.Join(report.WriteTable(std.out), save(c.JSON, report.WriteJSON), save(c.Chart, report.WriteChart))
+}
+
+type benchSlotsCommand struct {
+	Store   string `required:"" env:"STINT_STORE" placeholder:"URL" help:"A PostgreSQL database in which schemas may be made, such as postgres://USER@HOST/DATABASE; env:NAME keeps a password out of the list of processes."`
+	Events  int    `default:"20000" placeholder:"N" help:"How many events are booked for one instant (default: ${default})."`
+	Callers []int  `default:"32,512" placeholder:"N,..." help:"How many book them at the same time (default: ${default})."`
+	Rounds  int    `default:"3" help:"How often everything is measured; the medians are reported (default: ${default})."`
+	JSON    string `type:"path" placeholder:"FILE" help:"Write the report as JSON."`
+	Chart   string `type:"path" placeholder:"FILE" help:"Draw the medians as SVG."`
+}
+
+func (benchSlotsCommand) Help() string {
+	return `Books events for one instant on the PostgreSQL server that is named, in a schema
+that is gone afterwards: by a counter for each window that is locked NOWAIT, and by
+Stint's ledger. Prints events per second, slots left empty, refusals, and how many
+events the worst window holds.
+
+    stint bench slots --store postgres://postgres@localhost/test`
+}
+
+func (c benchSlotsCommand) Run(ctx context.Context, std streams) error {
+	store, err := postgresURL(c.Store)
+	if err != nil {
+		return err
+	}
+	report, err := slotbench.Run(ctx, &slotbench.Options{
+		URL: store, OpenLedger: openLedger, Events: c.Events, Callers: c.Callers, Rounds: c.Rounds, Progress: std.err,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.WriteTable(std.out), save(c.JSON, report.WriteJSON), save(c.Chart, report.WriteChart))
+}
+
+// postgresURL returns what a command's --store names, which must be PostgreSQL.
+func postgresURL(text string) (string, error) {
+	store, err := config.Store(text, "")
+	if err != nil {
+		return "", fmt.Errorf("--store: %w", err)
+	}
+	if !strings.HasPrefix(store, "postgres") {
+		return "", errors.New("--store: a PostgreSQL database is needed, such as postgres://USER@HOST/DATABASE")
+	}
+	return store, nil
+}
+
+// openLedger makes the tables of Stint's PostgreSQL store and opens its ledger.
+func openLedger(ctx context.Context, url string) (slots.Ledger, func() error, error) {
+	if _, err := postgres.Migrate(ctx, url); err != nil {
+		return nil, nil, err
+	}
+	s, err := postgres.Open(ctx, url, &postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.Ledger(), s.Close, nil
 }
 
 // migrateAndOpen makes the tables of Stint's PostgreSQL store and opens it.

@@ -20,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/transport/middleware"
 	"github.com/stint-dev/stint/transport/proxy"
 	"github.com/stint-dev/stint/transport/rest"
+	"github.com/stint-dev/stint/transport/slotrest"
 )
 
 // stores are the databases that a configuration may name. A new one is a row.
@@ -87,5 +88,11 @@ func newAPI(p *server.Process) (http.Handler, error) {
 	mux := http.NewServeMux()
 	server.Health(mux, p)
 	mux.Handle("/api/", rest.New(p.Gate, &rest.Options{Headers: dialect}))
+	if p.Slots != nil {
+		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{AdminToken: p.File.Admin.Token, Logger: p.Logger})
+		mux.Handle("/api/v1/slots", slots)
+		mux.Handle("/api/v1/slots/", slots)
+		mux.Handle("/admin/rate-limit/", slots)
+	}
 	return mux, nil
 }
