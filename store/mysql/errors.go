@@ -19,6 +19,7 @@ const (
 	noDatabaseFor  = 1044
 	noPassword     = 1045
 	noDatabase     = 1049
+	duplicate      = 1062
 	noRight        = 1142
 	noTable        = 1146
 	duringCommit   = 1180
@@ -59,11 +60,17 @@ func (s *Store) fault(op string, committing bool, err error) error {
 	if err == nil {
 		return nil
 	}
+	s.leaveReplica(err)
+	return &limit.StoreError{Store: name, Op: op, Sent: committing && sent(err), Err: explain(err)}
+}
+
+// leaveReplica closes the connections if err says that they lead to what is no
+// primary, or no more.
+func (s *Store) leaveReplica(err error) {
 	if takesNoWrites(err) {
-		s.db.SetMaxIdleConns(0) // these connections lead to what is no primary, or no more
+		s.db.SetMaxIdleConns(0)
 		s.db.SetMaxIdleConns(s.opts.PoolSize)
 	}
-	return &limit.StoreError{Store: name, Op: op, Sent: committing && sent(err), Err: explain(err)}
 }
 
 // sent reports whether what failed with err may have been committed. It was not

@@ -3,6 +3,7 @@ package mysql_test
 import (
 	"context"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,12 +14,17 @@ import (
 	"github.com/stint-dev/stint/store/mysql"
 )
 
+var allTables = []string{
+	"stint_schema", "stint_state",
+	"stint_slot_config", "stint_slot_version", "stint_slot", "stint_slot_cancelled", "stint_slot_window", "stint_slot_run",
+}
+
 // shape is what the tables of a database look like.
 func shape(t *testing.T, url string) (all []string) {
 	t.Helper()
 	db := connect(t, url)
 	defer db.Close()
-	for _, table := range []string{"stint_schema", "stint_state"} {
+	for _, table := range allTables {
 		var name, text string
 		if err := db.QueryRowContext(t.Context(), "SHOW CREATE TABLE "+table).Scan(&name, &text); err != nil {
 			t.Fatal(err)
@@ -31,9 +37,11 @@ func shape(t *testing.T, url string) (all []string) {
 func TestMigrate(t *testing.T) {
 	server := servertest.StartMariaDB(t).URL
 	model := shape(t, tables(t, server))
-	for _, text := range model {
-		if !regexp.MustCompile(`PRIMARY KEY[^K]*\) ENGINE=InnoDB`).MatchString(text) {
-			t.Errorf("a table with more than its primary key, or with other than InnoDB:\n%s", text)
+	more := map[string]string{"stint_slot_config": ",\n  UNIQUE KEY `name` (`name`)", "stint_slot": ",\n  UNIQUE KEY `event` (`config`,`event`),\n  KEY `at` (`config`,`at`,`event`)"}
+	for i, text := range model {
+		want := `PRIMARY KEY \([a-z,` + "`" + `]*\)` + regexp.QuoteMeta(more[allTables[i]]) + `\n\) ENGINE=InnoDB`
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("a table with other keys than its primary key%s, or with other than InnoDB:\n%s", more[allTables[i]], text)
 		}
 	}
 	// like compares a database with one that Migrate has made by itself.
@@ -42,8 +50,8 @@ func TestMigrate(t *testing.T) {
 		if diff := cmp.Diff(model, shape(t, url)); diff != "" {
 			t.Errorf("the tables (-migrated +got):\n%s", diff)
 		}
-		if n := number(t, url, "SELECT COUNT(*) FROM stint_schema"); n != 1 {
-			t.Errorf("%d schema versions are noted, want 1", n)
+		if n := number(t, url, "SELECT COUNT(*) FROM stint_schema"); n != 2 {
+			t.Errorf("%d schema versions are noted, want 2", n)
 		}
 		if err := count(t.Context(), open(t, url, nil), "key"); err != nil {
 			t.Error(err)
@@ -74,23 +82,29 @@ func TestMigrate(t *testing.T) {
 		for _, done := range did {
 			all = append(all, done...)
 		}
-		if diff := cmp.Diff([]string{"schema version 1"}, all); diff != "" {
+		if diff := cmp.Diff([]string{"schema version 1", "schema version 2"}, all); diff != "" {
 			t.Errorf("8 at once have done (-want +got):\n%s", diff)
 		}
 		like(t, url)
 		nothing(t, url)
 	})
 	t.Run("after one that failed halfway", func(t *testing.T) {
-		for _, failed := range []string{
-			"DROP TABLE stint_state, stint_schema",
-			"DROP TABLE stint_state; DELETE FROM stint_schema",
-			"DELETE FROM stint_schema",
+		both := []string{"schema version 1", "schema version 2"}
+		for _, test := range []struct {
+			failed string
+			want   []string
+		}{
+			{"DROP TABLE " + strings.Join(allTables, ", "), both},
+			{"DROP TABLE " + strings.Join(allTables[1:], ", ") + "; DELETE FROM stint_schema", both},
+			{"DELETE FROM stint_schema", both},
+			{"DROP TABLE stint_slot, stint_slot_run; DELETE FROM stint_schema WHERE version = 2", both[1:]},
+			{"DELETE FROM stint_schema WHERE version = 2", both[1:]},
 		} {
 			url := tables(t, server)
-			execute(t, url, failed)
+			execute(t, url, test.failed)
 			done, err := mysql.Migrate(t.Context(), url)
-			if diff := cmp.Diff([]string{"schema version 1"}, done); diff != "" || err != nil {
-				t.Errorf("after %s: %v (-want +got):\n%s", failed, err, diff)
+			if diff := cmp.Diff(test.want, done); diff != "" || err != nil {
+				t.Errorf("after %s: %v (-want +got):\n%s", test.failed, err, diff)
 			}
 			like(t, url)
 		}
@@ -131,10 +145,10 @@ func TestMigrate(t *testing.T) {
 	})
 	t.Run("what is newer", func(t *testing.T) {
 		url := tables(t, server)
-		execute(t, url, "INSERT INTO stint_schema (version) VALUES (2)", "CREATE USER late", "GRANT SELECT ON "+nameOf(t, url)+".* TO late")
+		execute(t, url, "INSERT INTO stint_schema (version) VALUES (3)", "CREATE USER late", "GRANT SELECT ON "+nameOf(t, url)+".* TO late")
 		for _, user := range []string{"root", "late"} {
 			_, err := mysql.Migrate(t.Context(), as(t, url, user, ""))
-			refused(t, "migrate", err, "the tables have schema version 2, and this Stint knows up to 1; run the newer Stint that made them")
+			refused(t, "migrate", err, "the tables have schema version 3, and this Stint knows up to 2; run the newer Stint that made them")
 		}
 	})
 	t.Run("into no database", func(t *testing.T) {

@@ -1,5 +1,6 @@
-// Package mysql keeps rate limit states in a database of MariaDB 10.5 or newer,
-// or of MySQL 5.7 or newer, for all the nodes that share it.
+// Package mysql keeps rate limit states and booked slots in a database of MariaDB
+// 10.5 or newer, or of MySQL 5.7 or newer, for all the nodes that share it. See
+// Store for the states, and Store.Ledger for the slots.
 //
 // An Update reads its keys without a lock, and commits what changed by one
 // statement that fails as a whole if somebody else was faster. Only then does it
@@ -30,7 +31,8 @@ type Store struct {
 	// writing to change closed.
 	inside sync.RWMutex
 	closed bool
-	// ending ends with the Store, and with it what runs in the background.
+	// ending ends with the Store, and with it what runs in the background. The
+	// transactions of ledgers count among that until they end by themselves.
 	ending     context.Context
 	end        context.CancelFunc
 	background sync.WaitGroup

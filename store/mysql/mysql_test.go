@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/limit/limittest"
+	"github.com/stint-dev/stint/slots/slotstest"
 )
 
 // TestMySQL is what can share a server, also one that is there already.
@@ -13,15 +14,21 @@ func TestMySQL(t *testing.T) {
 		name string
 		run  func(t *testing.T, server string)
 	}{
-		{"store", func(t *testing.T, server string) { limittest.Run(t, newHarness(t, server).harness()) }},
+		{"store", func(t *testing.T, server string) { limittest.Run(t, newHarness(t, server).limits()) }},
 		{"store on the clock of the server", func(t *testing.T, server string) {
 			h := newHarness(t, server)
 			h.own = true
-			limittest.Run(t, h.harness())
+			limittest.Run(t, h.limits())
+		}},
+		{"ledger", func(t *testing.T, server string) { slotstest.Run(t, newHarness(t, server).slots()) }},
+		{"ledger on the clock of the server", func(t *testing.T, server string) {
+			h := newHarness(t, server)
+			h.own = true
+			slotstest.Run(t, h.slots())
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, server) })
 	}
 }
 
-func BenchmarkStore(b *testing.B) { limittest.Bench(b, newHarness(b, server(b)).harness()) }
+func BenchmarkStore(b *testing.B) { limittest.Bench(b, newHarness(b, server(b)).limits()) }

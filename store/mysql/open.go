@@ -121,7 +121,7 @@ func (s *Store) check(ctx context.Context, t target) error {
 	has, err := schemaVersion(ctx, c)
 	switch {
 	case number(err) == noTable:
-		return missing(t)
+		return missing("stint_state", t)
 	case number(err) == noRight:
 		return cmp.Or(checkRights(ctx, c, t), explain(err))
 	case err != nil:
@@ -134,22 +134,45 @@ func (s *Store) check(ctx context.Context, t target) error {
 	return checkRights(ctx, c, t)
 }
 
-// rights are statements that do nothing, and need a right for it.
-var rights = []struct{ table, right, statement string }{
-	{"stint_schema", "SELECT", "SELECT version FROM stint_schema WHERE FALSE"},
-	{"stint_state", "SELECT", "SELECT a FROM stint_state WHERE FALSE"},
-	{"stint_state", "INSERT", "INSERT INTO stint_state SELECT '', 0, 0, 0, 0, 0, '' FROM DUAL WHERE FALSE"},
-	{"stint_state", "UPDATE", "UPDATE stint_state SET a = 0 WHERE FALSE"},
-	{"stint_state", "DELETE", "DELETE FROM stint_state WHERE FALSE"},
+// tables are those that a Store reads and writes, how many columns each has, and
+// one of them that is a number.
+var tables = []struct {
+	name    string
+	columns int
+	number  string
+}{
+	{"stint_state", 7, "a"},
+	{"stint_slot_config", 4, "revision"},
+	{"stint_slot_version", 7, "n"},
+	{"stint_slot", 8, "booked"},
+	{"stint_slot_cancelled", 9, "booked"},
+	{"stint_slot_window", 4, "win"},
+	{"stint_slot_run", 4, "hi"},
+}
+
+// right is one that a Store needs, and a statement that does nothing and needs it.
+type right struct{ table, right, statement string }
+
+func rights() []right {
+	all := []right{{"stint_schema", "SELECT", "SELECT version FROM stint_schema WHERE FALSE"}}
+	for _, t := range tables {
+		all = append(all,
+			right{t.name, "SELECT", "SELECT " + t.number + " FROM " + t.name + " WHERE FALSE"},
+			right{t.name, "INSERT", "INSERT INTO " + t.name + " SELECT " + strings.Repeat("0, ", t.columns-1) + "0 FROM DUAL WHERE FALSE"},
+			right{t.name, "UPDATE", "UPDATE " + t.name + " SET " + t.number + " = 0 WHERE FALSE"},
+			right{t.name, "DELETE", "DELETE FROM " + t.name + " WHERE FALSE"},
+		)
+	}
+	return all
 }
 
 func checkRights(ctx context.Context, c *sql.Conn, t target) error {
 	lacks := make(map[string][]string) // of each table
-	for _, r := range rights {
+	for _, r := range rights() {
 		_, err := c.ExecContext(ctx, r.statement)
 		switch n := number(err); {
 		case n == noTable:
-			return missing(t)
+			return missing(r.table, t)
 		case n == noRight:
 			lacks[r.table] = append(lacks[r.table], r.right)
 		case err != nil:
@@ -165,17 +188,22 @@ func checkRights(ctx context.Context, c *sql.Conn, t target) error {
 	}
 	host := strings.LastIndex(user, "@")
 	account := quote("'", user[:host]) + "@" + quote("'", user[host+1:])
-	var may, grants []string
+	alike := make(map[string][]string) // the tables that lack the same
+	var grants []string
 	for _, table := range slices.Sorted(maps.Keys(lacks)) {
 		rights := strings.Join(lacks[table], ", ")
-		may = append(may, rights+" "+table)
+		alike[rights] = append(alike[rights], table)
 		grants = append(grants, fmt.Sprintf("GRANT %s ON %s.%s TO %s", rights, quote("`", t.config.DBName), table, account))
+	}
+	var may []string
+	for _, rights := range slices.Sorted(maps.Keys(alike)) {
+		may = append(may, rights+" "+strings.Join(alike[rights], ", "))
 	}
 	return fmt.Errorf("the user %s may not %s; let an administrator run: %s", user, strings.Join(may, ", nor "), strings.Join(grants, "; "))
 }
 
-func missing(t target) error {
-	return fmt.Errorf("the table stint_state is missing; run: stint migrate --store %s", t.url)
+func missing(table string, t target) error {
+	return fmt.Errorf("the table %s is missing; run: stint migrate --store %s", table, t.url)
 }
 
 // quote writes a name between marks in SQL.

@@ -93,7 +93,7 @@ func nameOf(t *testing.T, text string) string {
 
 func TestOpenRefusesDatabases(t *testing.T) {
 	server := servertest.StartMariaDB(t).URL
-	standIn, empty, older, newer, half := tables(t, server), database(t, server), tables(t, server), tables(t, server), tables(t, server)
+	standIn, empty, older, newer, half, slotless := tables(t, server), database(t, server), tables(t, server), tables(t, server), tables(t, server), tables(t, server)
 	name := nameOf(t, standIn)
 	execute(t, standIn,
 		"CREATE USER guarded IDENTIFIED BY 'p@ss:word/1'",
@@ -102,8 +102,9 @@ func TestOpenRefusesDatabases(t *testing.T) {
 		"GRANT ALL ON "+name+".* TO once",
 	)
 	execute(t, older, "DELETE FROM stint_schema")
-	execute(t, newer, "INSERT INTO stint_schema (version) VALUES (2)")
+	execute(t, newer, "INSERT INTO stint_schema (version) VALUES (3)")
 	execute(t, half, "DROP TABLE stint_state")
+	execute(t, slotless, "DROP TABLE stint_slot_window")
 	once := connect(t, as(t, standIn, "once", ""))
 	defer once.Close()
 	if err := once.PingContext(t.Context()); err != nil {
@@ -122,8 +123,9 @@ func TestOpenRefusesDatabases(t *testing.T) {
 		{"an unknown parameter", standIn + "?flavour=sweet", "Unknown system variable 'flavour'; take it out of the URL: neither the driver nor the server knows it"},
 		{"no tables", empty, "the table stint_state is missing; run: stint migrate --store " + empty},
 		{"half the tables", half, "the table stint_state is missing; run: stint migrate --store " + half},
-		{"an older schema", older, "the tables have schema version 0, and this Stint needs 1; run: stint migrate --store " + older},
-		{"a newer schema", newer, "the tables have schema version 2, and this Stint knows up to 1; run the newer Stint that made them"},
+		{"not all the tables of slots", slotless, "the table stint_slot_window is missing; run: stint migrate --store " + slotless},
+		{"an older schema", older, "the tables have schema version 0, and this Stint needs 2; run: stint migrate --store " + older},
+		{"a newer schema", newer, "the tables have schema version 3, and this Stint knows up to 2; run the newer Stint that made them"},
 		{"read-only transactions", standIn + "?tx_read_only=1", "Cannot execute statement in a READ ONLY transaction; set transaction_read_only, which MariaDB calls tx_read_only, to off for this user"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -153,26 +155,52 @@ func TestOpenNamesRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	here := "`" + nameOf(t, plain) + "`"
-	const there = "`stint-test``s`"
-	for _, test := range []struct{ url, user, account, has, may, grant string }{
-		{plain, "reader", "'reader'@'%'", "SELECT ON " + here + ".*",
-			"INSERT, UPDATE, DELETE stint_state", "GRANT INSERT, UPDATE, DELETE ON " + here + ".stint_state TO 'reader'@'%'"},
-		{plain, "writer", "'writer'@'127.0.0.1'", "SELECT, INSERT, UPDATE ON " + here + ".*",
-			"DELETE stint_state", "GRANT DELETE ON " + here + ".stint_state TO 'writer'@'127.0.0.1'"},
-		{plain, "stranger", "'stranger'@'%'", "CREATE ON " + here + ".*",
-			"SELECT stint_schema, nor SELECT, INSERT, UPDATE, DELETE stint_state",
-			"GRANT SELECT ON " + here + ".stint_schema TO 'stranger'@'%'; GRANT SELECT, INSERT, UPDATE, DELETE ON " + here + ".stint_state TO 'stranger'@'%'"},
-		{dashed, "o'reader@home", "'o''reader@home'@'%'", "SELECT ON " + there + ".stint_schema",
-			"SELECT, INSERT, UPDATE, DELETE stint_state", "GRANT SELECT, INSERT, UPDATE, DELETE ON " + there + ".stint_state TO 'o''reader@home'@'%'"},
+	const (
+		there = "`stint-test``s`"
+		all   = "SELECT, INSERT, UPDATE, DELETE"
+		every = "stint_slot, stint_slot_cancelled, stint_slot_config, stint_slot_run, stint_slot_version, stint_slot_window, stint_state"
+	)
+	// grants are those of rights on tables, in their order.
+	grants := func(rights, database, tables, account string) string {
+		var each []string
+		for table := range strings.SplitSeq(tables, ", ") {
+			each = append(each, "GRANT "+rights+" ON "+database+"."+table+" TO "+account)
+		}
+		return strings.Join(each, "; ")
+	}
+	limits := []string{"SELECT ON " + here + ".stint_schema", all + " ON " + here + ".stint_state"}
+	for _, test := range []struct {
+		url, user, account string
+		has                []string
+		may, grant         string
+	}{
+		{plain, "reader", "'reader'@'%'", []string{"SELECT ON " + here + ".*"},
+			"INSERT, UPDATE, DELETE " + every, grants("INSERT, UPDATE, DELETE", here, every, "'reader'@'%'")},
+		{plain, "writer", "'writer'@'127.0.0.1'", []string{"SELECT, INSERT, UPDATE ON " + here + ".*"},
+			"DELETE " + every, grants("DELETE", here, every, "'writer'@'127.0.0.1'")},
+		{plain, "limits", "'limits'@'%'", limits,
+			all + " " + strings.TrimSuffix(every, ", stint_state"), grants(all, here, strings.TrimSuffix(every, ", stint_state"), "'limits'@'%'")},
+		{plain, "stranger", "'stranger'@'%'", []string{"CREATE ON " + here + ".*"},
+			"SELECT stint_schema, nor " + all + " " + every,
+			"GRANT SELECT ON " + here + ".stint_schema TO 'stranger'@'%'; " + grants(all, here, every, "'stranger'@'%'")},
+		{dashed, "o'reader@home", "'o''reader@home'@'%'", []string{"SELECT ON " + there + ".stint_schema"},
+			all + " " + every, grants(all, there, every, "'o''reader@home'@'%'")},
 	} {
 		t.Run(test.user, func(t *testing.T) {
-			execute(t, server, "CREATE USER "+test.account, "GRANT "+test.has+" TO "+test.account)
+			execute(t, server, "CREATE USER "+test.account)
+			for _, has := range test.has {
+				execute(t, server, "GRANT "+has+" TO "+test.account)
+			}
 			url := as(t, test.url, test.user, "")
 			_, err := mysql.Open(t.Context(), url, nil)
 			account := strings.NewReplacer("''", "'", "'", "").Replace(test.account)
 			refused(t, "open", err, fmt.Sprintf("the user %s may not %s; let an administrator run: %s", account, test.may, test.grant))
 			execute(t, server, test.grant)
-			if err := count(t.Context(), open(t, url, nil), "key of "+test.user); err != nil {
+			s := open(t, url, nil)
+			if err := count(t.Context(), s, "key of "+test.user); err != nil {
+				t.Errorf("with the rights that were asked for: %v", err)
+			}
+			if err := everything(t.Context(), s.Ledger(), "config of "+test.user); err != nil {
 				t.Errorf("with the rights that were asked for: %v", err)
 			}
 		})

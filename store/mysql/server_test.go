@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
 	"github.com/stint-dev/stint/limit/limittest"
+	"github.com/stint-dev/stint/slots"
+	"github.com/stint-dev/stint/slots/slotstest"
 	"github.com/stint-dev/stint/store/mysql"
 )
 
@@ -176,12 +179,11 @@ func newHarness(t testing.TB, server string) *harness {
 	return h
 }
 
-func (h *harness) open(t testing.TB) limit.Store {
-	h.clock = newClock(t, h.db, tables(t, h.server))
-	return h.reopen(t)
-}
+// empty makes the tables that the harness is then over.
+func (h *harness) empty(t testing.TB) { h.clock = newClock(t, h.db, tables(t, h.server)) }
 
-func (h *harness) reopen(t testing.TB) limit.Store {
+// client returns a Store over these tables.
+func (h *harness) client(t testing.TB) *mysql.Store {
 	var o mysql.Options
 	if !h.own {
 		o.SetClock(clockExpression)
@@ -193,13 +195,36 @@ func (h *harness) reopen(t testing.TB) limit.Store {
 	return s
 }
 
-func (h *harness) harness() limittest.Harness {
-	l := limittest.Harness{Open: h.open, Reopen: h.reopen, Break: func(testing.TB) (repair func()) {
-		h.wire.Cut()
-		return h.wire.Mend
-	}}
-	if !h.own {
-		l.Advance = func(t testing.TB, d time.Duration) { h.clock.advance(t, d) }
+func (h *harness) cut(testing.TB) (repair func()) {
+	h.wire.Cut()
+	return h.wire.Mend
+}
+
+// advance is nil if the clock is the server's own.
+func (h *harness) advance() func(t testing.TB, d time.Duration) {
+	if h.own {
+		return nil
 	}
-	return l
+	return func(t testing.TB, d time.Duration) { h.clock.advance(t, d) }
+}
+
+func (h *harness) limits() limittest.Harness {
+	reopen := func(t testing.TB) limit.Store { return h.client(t) }
+	open := func(t testing.TB) limit.Store {
+		h.empty(t)
+		return reopen(t)
+	}
+	return limittest.Harness{Open: open, Reopen: reopen, Advance: h.advance(), Break: h.cut}
+}
+
+func (h *harness) slots() slotstest.Harness {
+	reopen := func(t testing.TB) (slots.Ledger, io.Closer) {
+		s := h.client(t)
+		return s.Ledger(), s
+	}
+	open := func(t testing.TB) (slots.Ledger, io.Closer) {
+		h.empty(t)
+		return reopen(t)
+	}
+	return slotstest.Harness{Open: open, Reopen: reopen, Advance: h.advance(), Break: h.cut}
 }
