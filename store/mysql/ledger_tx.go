@@ -58,7 +58,9 @@ func (l *ledger) Begin(ctx context.Context, config string, ids []string, cached 
 		}
 		if err == nil {
 			l.store.background.Add(1)
+			t.mu.Lock() // the context may end at any time
 			t.forget = context.AfterFunc(ctx, t.Rollback)
+			t.mu.Unlock()
 			return t, nil
 		}
 		t.leave()
