@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"time"
 )
@@ -67,6 +68,9 @@ func (s *Store) acquire(ctx context.Context) (*conn, error) {
 	c, err := s.db.Conn(ctx)
 	if err == nil {
 		return &conn{c}, nil
+	}
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = context.DeadlineExceeded // a dial in vain does not say whose deadline it was
 	}
 	busy := 0
 	if n := s.db.Stats(); n.InUse >= n.MaxOpenConnections {

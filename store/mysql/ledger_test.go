@@ -1,6 +1,7 @@
 package mysql_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -642,7 +644,7 @@ func testLedgerLongIDs(t *testing.T, server string) {
 		t.Fatal(err)
 	}
 	got, err := tx.Taken(0, []int64{3, 2, 1})
-	if diff := cmp.Diff(windows, got); diff != "" || err != nil {
+	if err != nil || !slices.EqualFunc(windows, got, func(a, b plan.Window) bool { return a.Index == b.Index && bytes.Equal(a.Taken, b.Taken) }) {
 		t.Errorf("windows of 4 million phases are others now: %v", err)
 	}
 }
@@ -815,7 +817,7 @@ func testLedgerPlans(t *testing.T, server string) {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		const most = 1500 // write reads the runs between the two that it changes
+		const most = 500 // load reads as many as 256 runs
 		if n := read() - before - base; n > most {
 			t.Errorf("%s reads %d rows, want %d at most", step.name, n, most)
 		} else {

@@ -62,11 +62,8 @@ func (s *Store) Ping(ctx context.Context) error {
 // Close implements [limit.Store]. It waits for what is under way.
 func (s *Store) Close() error {
 	s.inside.Lock()
-	defer s.inside.Unlock()
-	if s.closed {
-		return nil
-	}
 	s.closed = true
+	s.inside.Unlock()
 	s.end()
 	s.background.Wait()
 	return s.db.Close()
