@@ -146,14 +146,14 @@ func (t *Timeline) Quote(now Ticks, r Request, n int, o Occupancy) (Quote, error
 }
 
 // Reopened returns the windows that may have a free slot, under the versions in
-// force, once s is given back: its own, and those near it that had to make room
-// for it. A ledger that frees s cuts them out of its runs of full windows.
+// force, once s is given back: its own, and those near it that make room for slots of
+// other eras. A ledger that frees s cuts them out of its runs of full windows.
 func (t *Timeline) Reopened(s Slot) []Run {
 	reopened := []Run{{Era: s.Era, From: s.Window, To: s.Window + 1}}
 	for _, p := range t.spans {
 		from := max(p.lo, p.grid.window(s.At-p.Window))
 		to := min(p.hi, p.grid.window(s.At+p.Window)+1)
-		if p.makesRoom() && from < to {
+		if p.others && from < to {
 			reopened = append(reopened, Run{Era: p.era, From: from, To: to})
 		}
 	}

@@ -122,8 +122,8 @@ func TestMaxIsLowered(t *testing.T) {
 		mustBook(t, l, line, 0, 80, plan.Request{At: k * 4 * plan.Second})
 	}
 	clear(l.full)
-	if g := mustBook(t, l, mustNew(t, 0, payments, lowered), 0, 1, plan.Request{})[0]; g.Window < 150 {
-		t.Errorf("150 windows hold 80, 50 are allowed, and the next event goes to window %d", g.Window)
+	if g := mustBook(t, l, mustNew(t, 0, payments, lowered), 0, 1, plan.Request{})[0]; g.Window != 150 {
+		t.Errorf("150 windows, from 0 on, hold 80, 50 are allowed, and the next event goes to window %d", g.Window)
 	}
 }
 

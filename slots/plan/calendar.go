@@ -150,6 +150,9 @@ func weekOf(h Hours) (week [7][]Opening) {
 // open adds what the blackouts leave of from to to, and returns those of the
 // blackouts that may still matter afterwards.
 func (o *openTime) open(from, to Ticks, blackouts []Blackout) []Blackout {
+	if from >= to {
+		return blackouts // hours that the clock's change cuts off; the next ones may begin before these
+	}
 	for len(blackouts) > 0 && blackouts[0].To <= from {
 		blackouts = blackouts[1:]
 	}

@@ -131,6 +131,21 @@ func TestSlotsLieInOpeningHours(t *testing.T) {
 	}
 }
 
+// The clock on the wall goes back within the hours of a night; those of the next night
+// are cut off by that change at first, and a blackout of now must not be over for them.
+func TestBlackoutOverAChangeOfTheClock(t *testing.T) {
+	from := instant("2027-04-02T07:00:00Z")
+	c := &plan.Calendar{
+		Zone: "Australia/Lord_Howe", Hours: mustHours(t, "daily 22:00-06:00"),
+		Blackouts: []plan.Blackout{{From: from, To: from + 2*plan.Day}},
+	}
+	line := mustNew(t, from, plan.Version{From: from, Max: 1, Window: plan.Hour, Calendar: c})
+	want := instant("2027-04-04T22:00:00+10:30")
+	if g := mustBook(t, newLedger(), line, from, 1, plan.Request{At: from})[0]; g.At != want {
+		t.Errorf("the first slot is at %v, want %v", g.At.Time(), want.Time())
+	}
+}
+
 // isOpen says what a person says who looks at the clock on the wall.
 func isOpen(c *plan.Calendar, zone *time.Location, at plan.Ticks) bool {
 	local := time.UnixMicro(int64(at)).In(zone)

@@ -6,66 +6,49 @@ import (
 	"sort"
 )
 
-// makesRoom reports whether there may be slots that the span's windows have to
-// make room for.
-func (p *span) makesRoom() bool {
-	return p.others || p.strayIn(p.lo, p.hi) < math.MaxInt
-}
-
-// strayIn returns the least phase that is a stray in one of the windows from lo
-// to hi, which are the span's, or in one next to them; math.MaxInt if none is.
-func (p *span) strayIn(lo, hi int64) int {
-	stray := p.stray
-	if p.before != nil && lo == p.lo {
-		stray = min(stray, p.before.stray)
-	}
-	if p.after != nil && hi == p.hi {
-		stray = min(stray, p.after.stray)
-	}
-	return stray
-}
-
-// limitOf returns how many phases of window k may be taken, the lower ones first.
+// limitOf returns how many phases of window w may be taken, the lower ones first.
 // While nothing but Max has ever been raised, that is Max.
 //
-// Otherwise there may be strays: slots of another era, which lie anywhere, or
-// of a phase that is not allowed any more. They stay, and the windows near them
-// make room. The limit is the greatest c such that every interval of one Window
-// that touches window k holds at most Max slots, if all the phases less than c
-// in it are counted as taken. So
+// Otherwise there may be slots of another era, which lie anywhere, and strays: slots
+// of a phase that is not allowed any more. They stay, and the windows that they lie
+// in or near make room. The limit of a window is the greatest c such that, if all its
+// phases less than c are counted as taken,
 //
-//   - after a slot is taken in window k, no interval of one Window that it lies
-//     in holds more than Max. For an interval touches two windows at most, k and
-//     one beside it; take c of that with the greater limit, of which the condition
-//     has been checked: of the phases less than c it meets each once, and all
-//     else has been counted;
+//	(1) it holds at most Max slots, of whichever era, with those of its own that the
+//	    era's end cuts off; and
+//	(2) so does every interval of one Window that touches it, if all the phases less
+//	    than c are counted as taken there, and strays are left out.
+//
+// So
+//
+//   - after a slot is taken, no interval of one Window that it lies in holds more
+//     than Max, or the greatest Max under which any slot of the two windows that it
+//     touches was booked. Take c of that of the two with the greater limit, of which
+//     (2) has been checked: of the phases less than c the interval meets each once,
+//     and all else has been counted but for strays, whose phases are distinct, not
+//     less than Max, and less than what was Max when they were booked;
 //   - the limit does not depend on what is taken under it here and next door:
-//     raising c by one adds one to what is counted in an interval, or nothing if
-//     that phase is taken in it, so the condition for the greater limit implies
-//     that for the lesser. It can be worked out anew at any time, from whatever
-//     has been booked;
-//   - within a window nothing is lost: as c grows by one, what is counted grows
+//     raising c by one adds one to what is counted, or nothing if that phase is
+//     taken there, so the conditions for the greater limit imply those for the
+//     lesser. It can be worked out anew at any time, from whatever has been booked;
+//   - within a whole window nothing is lost: as c grows by one, what is counted grows
 //     by one or none, from what is taken to more than Max; so it meets Max.
-//
-// Where Max changes from window k to the next, an interval that touches both
-// may hold the greater of the two.
-func (s *sweep) limitOf(p *span, k int64, want int) (int, error) {
-	if !p.makesRoom() {
-		return p.Max, nil
-	}
-	if v := &s.near; v.span != p || k < v.from || k >= v.to {
-		if err := s.look(p, k, want); err != nil {
-			return 0, err
+func (s *sweep) limitOf(p *span, w Window, want int) (int, error) {
+	limit, others := p.Max, 0
+	if p.others {
+		if v := &s.near; v.span != p || w.Index < v.from || w.Index >= v.to {
+			if err := s.look(p, w.Index, want); err != nil {
+				return 0, err
+			}
 		}
+		limit, others = p.room(w.Index, s.near.slots)
 	}
-	if len(s.near.slots) == 0 {
-		return p.Max, nil
-	}
-	return p.room(k, s.near.slots), nil
+	taken := w.Taken.Count(8 * len(w.Taken))
+	return greatest(limit, func(c int) bool { return c+taken-w.Taken.Count(c)+others <= p.Max }), nil
 }
 
 // vicinity is all that is booked in and around a stretch of windows; nothing if
-// there is no stray.
+// no slot of another era is.
 type vicinity struct {
 	span     *span
 	from, to int64
@@ -84,8 +67,8 @@ func (s *sweep) look(p *span, k int64, want int) error {
 	start, _ := p.bounds(k)
 	_, end := p.bounds(k + n - 1)
 	from, to := start-p.Window+1, min(end+p.Window-1, p.until)
-	strays, err := s.o.Strays(p.era, p.strayIn(k, k+n), from, to)
-	if err != nil || len(strays) == 0 {
+	others, err := s.o.Strays(p.era, math.MaxInt, from, to)
+	if err != nil || len(others) == 0 {
 		return err
 	}
 	s.near.slots, err = s.o.Strays(p.era, 0, from, to)
@@ -102,63 +85,50 @@ func (p *span) bounds(k int64) (start, end Ticks) {
 	return max(start, p.from), min(end, p.until)
 }
 
-// room returns the limit of window k, with near around it.
-func (p *span) room(k int64, near []Slot) int {
+// room returns the greatest c that meets (2) for window k, and how many slots of other
+// eras lie in that window. around is all that is booked near it, in the order of time.
+func (p *span) room(k int64, around []Slot) (limit, others int) {
 	start, end := p.bounds(k)
-	near = near[after(near, start-p.Window):after(near, end+p.Window-2)]
-	stray := p.strayIn(k, k+1)
-	if !slices.ContainsFunc(near, func(s Slot) bool { return s.Era != p.era || s.Phase >= stray }) {
-		return p.Max
+	near := around[after(around, start-p.Window):after(around, end+p.Window-2)]
+	if !slices.ContainsFunc(near, func(s Slot) bool { return s.Era != p.era }) {
+		return p.Max, 0
 	}
 	// Of all the intervals that touch window k those matter that begin with a
-	// slot, and the last ones to which the window, or Max alone, applies.
+	// slot, and the last one.
 	var intervals []interval
 	touching := func(from Ticks) {
-		i, j := after(near, from-1), after(near, from+p.Window-1)
-		intervals = append(intervals, interval{i, j, p.allowed(k, from)})
+		intervals = append(intervals, interval{after(near, from-1), after(near, from+p.Window-1)})
 	}
 	for _, s := range near {
 		if s.At < end {
 			touching(s.At)
 		}
+		if s.Era != p.era && s.At >= start && s.At < end {
+			others++
+		}
 	}
 	touching(end - 1)
-	if next, _ := p.grid.bounds(k + 1); p.after != nil && next-p.Window < end {
-		touching(next - p.Window)
-	}
 	counted := make([]int, len(near)+1)
-	return max(0, sort.Search(p.Max+1, func(c int) bool {
+	return greatest(p.Max, func(c int) bool {
 		for i, s := range near {
 			counted[i+1] = counted[i]
-			if s.Era != p.era || s.Phase >= c {
+			if s.Era != p.era || s.Phase >= c && s.Phase < p.Max {
 				counted[i+1]++
 			}
 		}
-		return slices.ContainsFunc(intervals, func(i interval) bool {
-			return c+counted[i.to]-counted[i.from] > i.allowed
+		return !slices.ContainsFunc(intervals, func(i interval) bool {
+			return c+counted[i.to]-counted[i.from] > p.Max
 		})
-	})-1)
+	}), others
 }
 
-// interval is one Window long. It holds the slots from index from to index to,
-// and may hold as many as allowed.
-type interval struct{ from, to, allowed int }
+// interval is one Window long. It holds the slots from index from to index to.
+type interval struct{ from, to int }
 
-// allowed returns how many slots an interval that begins at from, and touches
-// window k, may hold.
-func (p *span) allowed(k int64, from Ticks) int {
-	most := p.Max
-	if p.before != nil && k == p.lo {
-		if _, end := p.grid.bounds(k - 1); from < end {
-			most = max(most, p.before.Max)
-		}
-	}
-	if p.after != nil && k+1 == p.hi {
-		if start, _ := p.grid.bounds(k + 1); from+p.Window > start {
-			most = max(most, p.after.Max)
-		}
-	}
-	return most
+// greatest returns the greatest c from 0 to most that fits, if all below one that
+// fits do; 0 if none does.
+func greatest(most int, fits func(c int) bool) int {
+	return max(0, sort.Search(most+1, func(c int) bool { return !fits(c) })-1)
 }
 
 // after returns the index of the first of the slots that lies after at.

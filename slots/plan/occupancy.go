@@ -13,8 +13,8 @@ type Occupancy interface {
 	Load(n Need) (Chunk, error)
 	// Strays returns the slots booked at from <= At < to that are of another
 	// era than era, or have a phase of at least phase, in the order of At. It is
-	// called only after a config has changed. phase is math.MaxInt where no
-	// slot of era's own is asked for, and 0 where all are.
+	// called only after an era has ended. phase is math.MaxInt where no slot of
+	// era's own is asked for, and 0 where all are.
 	Strays(era, phase int, from, to Ticks) ([]Slot, error)
 }
 

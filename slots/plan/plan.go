@@ -28,7 +28,9 @@
 //   - a version holds from its From on, Max from the window on that From lies in;
 //   - once a slot is taken, every interval of its era's Window that it lies in
 //     and that ends before the next era begins holds at most Max slots, of
-//     whichever era, or the greater Max of the two windows that it touches;
+//     whichever era: the greatest Max under which any slot of the era in the two
+//     windows that it touches was booked. So where Max is lowered, windows with
+//     fewer slots may begin right behind those with more;
 //   - so an interval that holds more than that has not been added to since the
 //     change, and one that reaches over a change keeps the promise of the new
 //     era. For that, what is booked before the change has come is booked a Window

@@ -157,7 +157,7 @@ func (s *sweep) enter(p *span, k int64, want int) (full int64, err error) {
 	if len(c.Taken) > 0 && c.Taken[0].Index == k {
 		w.Taken = c.Taken[0].Taken
 	}
-	limit, err := s.limitOf(p, k, want)
+	limit, err := s.limitOf(p, w, want)
 	if err != nil {
 		return 0, err
 	}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"errors"
-	"math"
 	"slices"
 )
 
@@ -55,13 +54,8 @@ type span struct {
 	phases      phases
 	// follows says that an era came before this one.
 	follows bool
-	// before and after are the spans next to this one in the era, or nil.
-	before, after *span
-	// others says that there may be slots of other eras, and stray is the least
-	// phase that some version has allowed in these windows while this one does
-	// not; math.MaxInt if there is none.
+	// others says that there may be slots of other eras.
 	others bool
-	stray  int
 }
 
 // New returns the timeline of versions, which are in the order in which they
@@ -151,17 +145,7 @@ func (t *Timeline) addEra(spans []span, follows bool, versions []Version, eras [
 	spans = slices.DeleteFunc(spans, func(s span) bool { return s.lo >= s.hi })
 	for i := range spans {
 		s := &spans[i]
-		if i > 0 {
-			s.before, spans[i-1].after = &spans[i-1], s
-		}
-		s.stray = math.MaxInt
-		for n, v := range versions {
-			if eras[n] != s.era {
-				s.others = true
-			} else if v.Max > s.Max && g.window(v.From) < s.hi {
-				s.stray = s.Max
-			}
-		}
+		s.others = slices.ContainsFunc(eras, func(era int) bool { return era != s.era })
 		if s.until > t.now {
 			s.phases = newPhases(s.Mode, s.Window, s.Seed, s.Max)
 			t.spans = append(t.spans, s)
