@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/slots/readahead"
 )
 
 // Ledger returns a [slots.Ledger] in the database of s, whose connections it
@@ -22,15 +22,13 @@ import (
 // and one to commit. Lists of ids, and changes, of more than about a megabyte
 // take more.
 func (s *Store) Ledger() slots.Ledger {
-	return &ledger{store: s, uses: make(map[string]use)}
+	return &ledger{store: s}
 }
 
 // ledger is a [slots.Ledger].
 type ledger struct {
 	store *Store
-
-	mu   sync.Mutex
-	uses map[string]use // by config
+	uses  readahead.Uses
 }
 
 // fault returns err as op's. What was written may have been committed if sent.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/slots/readahead"
 )
 
 // runs is what a transaction knows of the runs of full windows of an era. A
@@ -43,7 +44,7 @@ func (s *runs) knows(r plan.Run) bool {
 }
 
 // saw notes what a says of runs.
-func (t *ledgerTx) saw(a *ahead) { t.runsOf(a.era).see(a.era, a.from, a.To, a.Full) }
+func (t *ledgerTx) saw(a *readahead.Windows) { t.runsOf(a.Era).see(a.Era, a.From, a.To, a.Full) }
 
 func (t *ledgerTx) runsOf(era int) *runs {
 	if t.runs[era] == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/slots/readahead"
 )
 
 // ledgerTx is a [slots.Tx].
@@ -25,10 +26,9 @@ type ledgerTx struct {
 	now    plan.Ticks
 	known  map[string]slots.Event
 
-	ahead  ahead         // what Load need not ask the server for
-	runs   map[int]*runs // what is known of the runs of each era
-	loaded bool          // whether Load was called
-	used   use           // what it was asked for, if so
+	ahead readahead.Windows // what Load need not ask the server for
+	runs  map[int]*runs     // what is known of the runs of each era
+	used  readahead.Use     // what it was asked for
 
 	// mu is held by whoever uses conn, which is nil after the end.
 	mu   sync.Mutex
@@ -93,8 +93,8 @@ func (t *ledgerTx) begin(config string, ids []string, cached *slots.Config) erro
 	s.ask(func(row []driver.Value) error { return addVersion(t.config, row) },
 		"SELECT revision, paused_until, spec FROM stint_slot_config AS c JOIN stint_slot_version AS v ON v.config = c.id",
 		" WHERE c.name = ", hexed(config), " AND revision <> ", decimal(revision), " ORDER BY v.n")
-	last := t.ledger.lastUse(config)
-	read := reading{config: last.config, need: last.guess(len(ids), cached)}
+	last := t.ledger.uses.Last(config)
+	read := reading{config: last.Config, need: last.Guess(len(ids), cached)}
 	if read.need.Windows > 0 {
 		s.load(&read)
 	}
@@ -115,7 +115,7 @@ func (t *ledgerTx) begin(config string, ids []string, cached *slots.Config) erro
 	if cached != nil && t.config.Revision == cached.Revision {
 		t.config = cached
 	}
-	if read.need.Windows > 0 && last.config == t.id {
+	if read.need.Windows > 0 && last.Config == t.id {
 		t.ahead, _ = read.settle()
 		t.saw(&t.ahead)
 	}
@@ -149,7 +149,7 @@ func (t *ledgerTx) Known() map[string]slots.Event { return t.known }
 
 // Write implements [slots.Tx].
 func (t *ledgerTx) Write(c *slots.Changes) error {
-	t.ahead = ahead{}
+	t.ahead = readahead.Windows{}
 	err := t.do(func(conn *conn) error {
 		w := writer{t: t, conn: conn}
 		w.changes(c)
@@ -172,7 +172,7 @@ func (t *ledgerTx) Commit(c *slots.Changes) error {
 	})
 	if err == nil {
 		if c != nil {
-			t.ledger.remember(t, c)
+			t.ledger.uses.Remember(t.config.Name, t.used, c)
 		}
 		t.end(func() { t.conn.Close() })
 	}

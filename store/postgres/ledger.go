@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/slots/readahead"
 )
 
 // Ledger returns a [slots.Ledger] in the database of s, whose connections it
@@ -22,7 +22,7 @@ import (
 // begin, in which the windows that the last transaction has used are read, too,
 // and one to commit.
 func (s *Store) Ledger() slots.Ledger {
-	return &ledger{store: s, sql: ledgerStatementsWith(s.opts.clock), uses: make(map[string]use)}
+	return &ledger{store: s, sql: ledgerStatementsWith(s.opts.clock)}
 }
 
 // ledger is a [slots.Ledger].
@@ -30,8 +30,7 @@ type ledger struct {
 	store *Store
 	sql   ledgerStatements
 
-	mu   sync.Mutex
-	uses map[string]use // by config
+	uses readahead.Uses
 }
 
 // fault returns err as op's. What was written may have been committed if sent.

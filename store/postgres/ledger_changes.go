@@ -109,7 +109,7 @@ func columnsOf(events []slots.Event) *eventColumns {
 }
 
 // arguments are those of sql.book, and the first of sql.bury.
-func (c *eventColumns) arguments(config int32) []any {
+func (c *eventColumns) arguments(config int64) []any {
 	return []any{config, c.ids, c.requested, c.eras, c.windows, c.phases, c.at, c.booked}
 }
 

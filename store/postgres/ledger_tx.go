@@ -13,22 +13,22 @@ import (
 
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/slots/readahead"
 )
 
 // ledgerTx is a [slots.Tx].
 type ledgerTx struct {
 	ledger *ledger
 	ctx    context.Context // of Begin
-	id     int32           // of the config
+	id     int64           // of the config
 	config *slots.Config
 	now    plan.Ticks
 	known  map[string]slots.Event
 	// versions is how many the config has, with those that were written.
 	versions int
 
-	ahead  ahead // what Load need not ask the server for
-	loaded bool  // whether Load was called
-	used   use   // what it was asked for, if so
+	ahead readahead.Windows // what Load need not ask the server for
+	used  readahead.Use     // what it was asked for
 
 	// mu is held by whoever uses conn, which is nil after the end, or forget,
 	// which ends the watch over ctx.
@@ -92,11 +92,11 @@ func (t *ledgerTx) begin(config string, ids []string, cached *slots.Config) erro
 			})
 		})
 	}
-	last := t.ledger.lastUse(config)
-	guess := last.guess(len(ids), cached)
-	var found ahead
+	last := t.ledger.uses.Last(config)
+	guess := last.Guess(len(ids), cached)
+	var found readahead.Windows
 	if guess.Windows > 0 {
-		queueLoad(&batch, sql, last.config, guess, &found)
+		queueLoad(&batch, sql, last.Config, guess, &found)
 	}
 	if err := t.conn.Conn().SendBatch(t.ctx, &batch).Close(); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (t *ledgerTx) begin(config string, ids []string, cached *slots.Config) erro
 		t.config = cached
 	}
 	t.versions = len(t.config.Versions)
-	if last.config == t.id {
+	if last.Config == t.id {
 		t.ahead = found
 	}
 	return nil
@@ -122,7 +122,7 @@ func (t *ledgerTx) Known() map[string]slots.Event { return t.known }
 
 // Write implements [slots.Tx].
 func (t *ledgerTx) Write(c *slots.Changes) error {
-	t.ahead = ahead{}
+	t.ahead = readahead.Windows{}
 	err := t.do(func(conn *pgx.Conn) error {
 		var batch pgx.Batch
 		if err := t.queue(&batch, c); err != nil {
@@ -157,7 +157,7 @@ func (t *ledgerTx) Commit(c *slots.Changes) error {
 		return err
 	})
 	if err == nil && c != nil {
-		t.ledger.remember(t, c)
+		t.ledger.uses.Remember(t.config.Name, t.used, c)
 	}
 	t.Rollback()
 	return t.ledger.fault("commit", err, committing && sent(err))

@@ -3,29 +3,9 @@ package sqlite
 import (
 	"database/sql"
 
-	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/slots/readahead"
 )
-
-// Bounds of what Load reads at once: so many windows, of so many bytes together
-// unless it is one, and so many runs of full ones. A window that is empty is not
-// read at all, so few are no fewer than that.
-const (
-	mostWindows = 4096
-	mostBytes   = 64 << 10
-	mostRuns    = 256
-	fewWindows  = 32
-)
-
-// bounded returns n windows, a few more or, if those of a config may be too large,
-// fewer.
-func bounded(n int, c *slots.Config) int64 {
-	bytes := 1
-	for _, v := range c.Versions {
-		bytes = max(bytes, (v.Max+7)/8)
-	}
-	return int64(max(1, min(max(n, fewWindows), mostWindows, mostBytes/bytes)))
-}
 
 // Load implements [plan.Occupancy].
 func (t *ledgerTx) Load(n plan.Need) (plan.Chunk, error) {
@@ -40,7 +20,7 @@ func (t *ledgerTx) load(n plan.Need) (c plan.Chunk, err error) {
 		return c, err
 	}
 	var runs []plan.Run // in ascending order: the first statement of the two comes first
-	err = t.each(t.ledger.store.ledger.runs, []any{t.id, n.Era, n.From, mostRuns}, func(rows *sql.Rows) error {
+	err = t.each(t.ledger.store.ledger.runs, []any{t.id, n.Era, n.From, readahead.MostRuns}, func(rows *sql.Rows) error {
 		r := plan.Run{Era: n.Era}
 		err := rows.Scan(&r.From, &r.To)
 		runs = append(runs, r)
@@ -49,9 +29,9 @@ func (t *ledgerTx) load(n plan.Need) (c plan.Chunk, err error) {
 	if err != nil {
 		return c, err
 	}
-	all := len(runs) < mostRuns // or there may be more after the last
+	all := len(runs) < readahead.MostRuns // or there may be more after the last
 	c.To = n.From
-	for left := bounded(n.Windows, t.config); ; {
+	for left := int64(readahead.Bounded(int64(n.Windows), t.config)); ; {
 		if len(runs) > 0 && runs[0].From <= c.To {
 			c.Full, c.To, runs = append(c.Full, runs[0]), runs[0].To, runs[1:]
 			continue
