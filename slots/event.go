@@ -59,7 +59,7 @@ type Refused struct {
 func (r *Refused) Error() string {
 	switch r.Reason {
 	case plan.TooLate:
-		return fmt.Sprintf("the earliest free slot is at %s, later than the request's maximum delay allows", r.At.Time().Format(time.RFC3339Nano))
+		return fmt.Sprintf("the earliest free slot is at %s, later than the maximum delay allows", r.At.Time().Format(time.RFC3339Nano))
 	case plan.TooFar:
 		return fmt.Sprintf("the earliest free slot is at %s, beyond the config's horizon", r.At.Time().Format(time.RFC3339Nano))
 	}

@@ -87,10 +87,10 @@ func TestRefusalsSayWhenToComeAgain(t *testing.T) {
 		reason                Reason
 		detail                string
 	}{
-		{"the request's maximum delay", ``, `,"maxDelay":"PT8S"`, CapacityExhausted, "later than the request's maximum delay allows"},
-		{"the config's maximum delay", `,"maxDelay":"PT8S"`, ``, CapacityExhausted, "later than the request's maximum delay allows"},
+		{"the request's maximum delay", ``, `,"maxDelay":"PT8S"`, CapacityExhausted, "later than the maximum delay allows"},
+		{"the config's maximum delay", `,"maxDelay":"PT8S"`, ``, CapacityExhausted, "later than the maximum delay allows"},
 		{"the config's horizon", `,"horizon":"PT8S"`, ``, Horizon, "beyond the config's horizon"},
-		{"both", `,"horizon":"PT10S","maxDelay":"PT8S"`, ``, CapacityExhausted, "later than the request's maximum delay allows"},
+		{"both", `,"horizon":"PT10S","maxDelay":"PT8S"`, ``, CapacityExhausted, "later than the maximum delay allows"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newTestAPI(t)
