@@ -47,17 +47,17 @@ func object(n int) string {
 func TestDecodeAskRefuses(t *testing.T) {
 	tests := []struct{ body, want string }{
 		{``, `body: the JSON ends too early, at byte 0`},
-		{`{"descriptors":[`, `descriptors: the JSON ends too early, at byte 16`},
+		{`{"descriptors":[`, `body: the JSON ends too early, at byte 16`},
 		{`null`, `body: null; an object is needed`},
 		{`[]`, `body: [; an object is needed`},
 		{`"x"`, `body: "x"; an object is needed`},
-		{"{\"descriptors\":[{\"path\":\"\xff\"}]}", `body: not valid UTF-8`},
-		{`{"descriptors" [{}]}`, `descriptors: not JSON at byte 15`},
+		{"{\"descriptors\":[{\"path\":\"\xff\"}]}", `descriptors[0].path: not valid UTF-8`},
+		{`{"descriptors" [{}]}`, `body: not JSON at byte 15`},
 		{`{"descriptors":[{}],}`, `body: not JSON at byte 20`},
 		{`{"descriptors":[{}]} x`, `body: something follows the JSON object; send one object`},
 		{`{"descriptors":[{}]}{}`, `body: something follows the JSON object; send one object`},
 
-		{`{}`, `descriptors: none; 1 to 100 are needed`},
+		{`{}`, `descriptors: missing; it is needed`},
 		{`{"descriptors":[]}`, `descriptors: none; 1 to 100 are needed`},
 		{`{"descriptors":null}`, `descriptors: null; an array is needed`},
 		{`{"descriptors":{}}`, `descriptors: {; an array is needed`},

@@ -26,6 +26,7 @@ import (
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/transport/httpanswer"
+	"github.com/stint-dev/stint/transport/strictjson"
 )
 
 // Document is the OpenAPI 3.1 description of the API.
@@ -141,7 +142,7 @@ func (a *api) decisions(w http.ResponseWriter, r *http.Request) {
 // read returns the body of r and its idempotency key, if it has one.
 func read(w http.ResponseWriter, r *http.Request) (body []byte, key string, err error) {
 	if got := r.Header.Get("Content-Type"); !isJSON(got) {
-		return nil, "", &requestError{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type: %q is not supported; send application/json", shorten(got))}
+		return nil, "", &requestError{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type: %q is not supported; send application/json", strictjson.Shorten(got))}
 	}
 	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 0 {
 		key = keys[0]
@@ -241,7 +242,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if e, ok := errors.AsType[*requestError](err); ok {
 		problem(e.status, e.detail)
-	} else if e, ok := errors.AsType[*badField](err); ok {
+	} else if e, ok := errors.AsType[*strictjson.Error](err); ok {
 		problem(http.StatusBadRequest, e.Error())
 	} else if errors.Is(err, limit.ErrCost) {
 		problem(http.StatusBadRequest, "cost: "+strings.TrimPrefix(err.Error(), "limit: "))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/transport/strictjson"
 )
 
 // config answers GET /admin/rate-limit/config.
@@ -75,7 +76,7 @@ func (a *api) notAllowed(r *http.Request, err error, config string) error {
 		"zone: ": "calendar.zone", "hours: ": "calendar.hours", "blackout: ": "calendar.blackouts", "calendar: ": "calendar",
 	} {
 		if text, is := strings.CutPrefix(err.Error(), name); is {
-			return asBad(field, errors.New(text))
+			return strictjson.As(field, errors.New(text))
 		}
 	}
 	return err

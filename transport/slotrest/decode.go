@@ -1,14 +1,21 @@
 package slotrest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/transport/strictjson"
 )
+
+// reader reads what the bodies of this API are made of.
+type reader struct{ *strictjson.Reader }
+
+func read(body []byte, fields func(r reader) []strictjson.Field) error {
+	return strictjson.Read(body, func(r *strictjson.Reader) []strictjson.Field { return fields(reader{r}) })
+}
 
 // defaultConfig is the config of those who name none.
 const defaultConfig = "default"
@@ -22,21 +29,22 @@ type booking struct {
 // decodeBooking returns what it could read of a booking even if there is an error.
 func decodeBooking(body []byte) (b booking, err error) {
 	b.config = defaultConfig
-	err = read(body, func(r *reader) []field {
-		return append(r.request(&b.Request), r.configName(&b.config))
+	err = read(body, func(r reader) []strictjson.Field {
+		return append(r.request(&b.Request, strictjson.Required), r.configName(&b.config))
 	})
 	return b, err
 }
 
-// request are the fields of an event that is to be booked.
-func (r *reader) request(to *slots.Request) []field {
-	return []field{
-		{"eventId", true, r.text(func(text string) error {
+// request are the fields of an event that is to be booked. when says whether its time
+// is needed: in a batch it may be said once for all.
+func (r reader) request(to *slots.Request, when func(string, func() error) strictjson.Field) []strictjson.Field {
+	return []strictjson.Field{
+		strictjson.Required("eventId", r.Text(func(text string) error {
 			to.ID = text
 			return slots.CheckID(text)
-		})},
-		{"requestedTime", true, r.instant(&to.At)},
-		{"maxDelay", false, r.span(&to.MaxDelay)},
+		})),
+		when("requestedTime", r.instant(&to.At)),
+		strictjson.Optional("maxDelay", r.span(&to.MaxDelay)),
 	}
 }
 
@@ -58,15 +66,15 @@ const unset = plan.MinInstant - 1
 func decodeBatch(body []byte) (b batch, err error) {
 	b.config = defaultConfig
 	all := slots.Request{At: unset} // what holds for events that don't say otherwise
-	err = read(body, func(r *reader) []field {
-		return []field{
+	err = read(body, func(r reader) []strictjson.Field {
+		return []strictjson.Field{
 			r.configName(&b.config),
-			{"requestedTime", false, r.instant(&all.At)},
-			{"maxDelay", false, r.span(&all.MaxDelay)},
-			{"events", true, func() (err error) {
+			strictjson.Optional("requestedTime", r.instant(&all.At)),
+			strictjson.Optional("maxDelay", r.span(&all.MaxDelay)),
+			strictjson.Required("events", func() (err error) {
 				b.events, err = r.events()
 				return err
-			}},
+			}),
 		}
 	})
 	for i := range b.events {
@@ -75,7 +83,7 @@ func decodeBatch(body []byte) (b batch, err error) {
 			e.At = all.At
 		}
 		if e.At == unset && e.err == nil {
-			e.err = missing("requestedTime")
+			e.err = strictjson.Missing("requestedTime")
 		}
 		if e.MaxDelay == 0 {
 			e.MaxDelay = all.MaxDelay
@@ -85,16 +93,14 @@ func decodeBatch(body []byte) (b batch, err error) {
 }
 
 // events reads the events of a batch. What is wrong about one alone is its err.
-func (r *reader) events() (es []event, err error) {
+func (r reader) events() (es []event, err error) {
 	n := 0
-	err = r.array(func() error {
+	err = r.Array(func() error {
 		if n++; n > MaxBatch {
 			return errTooMany
 		}
 		e := event{Request: slots.Request{At: unset}}
-		fields := r.request(&e.Request)
-		fields[1].required = false // it may be said once for all
-		if err := r.object(fields...); err != nil && !passed(err) {
+		if err := r.Object(r.request(&e.Request, strictjson.Optional)...); err != nil && !strictjson.Passed(err) {
 			return err
 		} else if err != nil {
 			e.err = err
@@ -104,9 +110,9 @@ func (r *reader) events() (es []event, err error) {
 	})
 	switch {
 	case errors.Is(err, errTooMany):
-		return nil, bad("more than %d events; send several batches", MaxBatch)
+		return nil, strictjson.Bad("more than %d events; send several batches", MaxBatch)
 	case err == nil && n == 0:
-		return nil, badValue("none; 1 to %d are needed", MaxBatch)
+		return nil, strictjson.BadValue("none; 1 to %d are needed", MaxBatch)
 	}
 	return es, err
 }
@@ -121,12 +127,12 @@ type question struct {
 
 func decodeQuestion(body []byte) (q question, err error) {
 	q.config, q.count = defaultConfig, 1
-	err = read(body, func(r *reader) []field {
-		return []field{
+	err = read(body, func(r reader) []strictjson.Field {
+		return []strictjson.Field{
 			r.configName(&q.config),
-			{"requestedTime", true, r.instant(&q.At)},
-			{"maxDelay", false, r.span(&q.MaxDelay)},
-			{"count", false, r.whole(&q.count, 1, slots.MaxQuote)},
+			strictjson.Required("requestedTime", r.instant(&q.At)),
+			strictjson.Optional("maxDelay", r.span(&q.MaxDelay)),
+			strictjson.Optional("count", r.Whole(&q.count, 1, slots.MaxQuote)),
 		}
 	})
 	return q, err
@@ -134,10 +140,10 @@ func decodeQuestion(body []byte) (q question, err error) {
 
 // decodeMove reads the body of PATCH /api/v1/slots/{eventId}.
 func decodeMove(body []byte) (to slots.Request, err error) {
-	err = read(body, func(r *reader) []field {
-		return []field{
-			field{"requestedTime", true, r.instant(&to.At)},
-			{"maxDelay", false, r.span(&to.MaxDelay)},
+	err = read(body, func(r reader) []strictjson.Field {
+		return []strictjson.Field{
+			strictjson.Required("requestedTime", r.instant(&to.At)),
+			strictjson.Optional("maxDelay", r.span(&to.MaxDelay)),
 		}
 	})
 	return to, err
@@ -155,26 +161,26 @@ const maxSeed = 1<<53 - 1
 func decodeSetting(body []byte) (s setting, err error) {
 	s.config, s.From = defaultConfig, plan.MinInstant
 	var most, seed int64
-	err = read(body, func(r *reader) []field {
-		return []field{
+	err = read(body, func(r reader) []strictjson.Field {
+		return []strictjson.Field{
 			r.configName(&s.config),
-			{"maxPerWindow", true, r.whole(&most, 1, plan.MaxMax)},
-			{"windowSize", true, r.span(&s.Window)},
-			{"mode", false, r.text(func(text string) error {
+			strictjson.Required("maxPerWindow", r.Whole(&most, 1, plan.MaxMax)),
+			strictjson.Required("windowSize", r.span(&s.Window)),
+			strictjson.Optional("mode", r.Text(func(text string) error {
 				s.Mode = plan.Mode(text)
 				if s.Mode != plan.Jitter && s.Mode != plan.Spread {
-					return fmt.Errorf("%q; jitter and spread are allowed", shorten(text))
+					return fmt.Errorf("%q; jitter and spread are allowed", strictjson.Shorten(text))
 				}
 				return nil
-			})},
-			{"seed", false, r.whole(&seed, 0, maxSeed)},
-			{"maxDelay", false, r.span(&s.MaxDelay)},
-			{"horizon", false, r.span(&s.Horizon)},
-			{"effectiveFrom", false, r.instant(&s.From)},
-			{"calendar", false, func() error {
+			})),
+			strictjson.Optional("seed", r.Whole(&seed, 0, maxSeed)),
+			strictjson.Optional("maxDelay", r.span(&s.MaxDelay)),
+			strictjson.Optional("horizon", r.span(&s.Horizon)),
+			strictjson.Optional("effectiveFrom", r.instant(&s.From)),
+			strictjson.Optional("calendar", func() error {
 				s.Calendar = new(plan.Calendar)
 				return r.calendar(s.Calendar)
-			}},
+			}),
 		}
 	})
 	s.Max, s.Seed = int(most), uint64(seed)
@@ -185,37 +191,37 @@ func decodeSetting(body []byte) (s setting, err error) {
 // other hour fits.
 const maxHours = 1024
 
-func (r *reader) calendar(c *plan.Calendar) error {
-	return r.object(
-		field{"zone", true, r.text(func(text string) error {
+func (r reader) calendar(c *plan.Calendar) error {
+	return r.Object(
+		strictjson.Required("zone", r.Text(func(text string) error {
 			c.Zone = text
 			return nil
-		})},
-		field{"hours", false, r.text(func(text string) (err error) {
+		})),
+		strictjson.Optional("hours", r.Text(func(text string) (err error) {
 			if len(text) > maxHours {
 				return fmt.Errorf("%d bytes; at most %d are allowed", len(text), maxHours)
 			}
 			c.Hours, err = plan.ParseHours(text)
 			return unnamed(err, "hours: ")
-		})},
-		field{"holidays", false, func() error {
-			return r.array(r.text(func(text string) error {
-				d, err := plan.ParseDate(shorten(text))
+		})),
+		strictjson.Optional("holidays", func() error {
+			return r.Array(r.Text(func(text string) error {
+				d, err := plan.ParseDate(strictjson.Shorten(text))
 				c.Holidays = append(c.Holidays, d)
 				return unnamed(err, "date: ")
 			}))
-		}},
-		field{"blackouts", false, func() error {
-			return r.array(func() error {
+		}),
+		strictjson.Optional("blackouts", func() error {
+			return r.Array(func() error {
 				var b plan.Blackout
-				err := r.object(field{"from", true, r.instant(&b.From)}, field{"to", true, r.instant(&b.To)})
+				err := r.Object(strictjson.Required("from", r.instant(&b.From)), strictjson.Required("to", r.instant(&b.To)))
 				if err == nil && b.From >= b.To {
-					err = badValue("it ends at %s and begins at %s; it must end later than that", formatTime(b.To), formatTime(b.From))
+					err = strictjson.BadValue("it ends at %s and begins at %s; it must end later than that", formatTime(b.To), formatTime(b.From))
 				}
 				c.Blackouts = append(c.Blackouts, b)
 				return err
 			})
-		}},
+		}),
 	)
 }
 
@@ -227,45 +233,39 @@ type pausing struct {
 
 func decodePausing(body []byte) (p pausing, err error) {
 	p.config = defaultConfig
-	err = read(body, func(r *reader) []field {
-		return []field{
+	err = read(body, func(r reader) []strictjson.Field {
+		return []strictjson.Field{
 			r.configName(&p.config),
-			{"until", true, func() error {
-				token, err := r.token()
-				if token == nil && err == nil {
-					return nil // null
+			strictjson.Required("until", func() error {
+				if r.Null() {
+					return nil
 				}
-				text, err := as[string](token, err, "a time, or null")
-				if err != nil {
-					return err
-				}
-				p.until, err = parseTime(text)
-				return asBad("", err)
-			}},
+				return r.instant(&p.until)()
+			}),
 		}
 	})
 	return p, err
 }
 
-func (r *reader) configName(to *string) field {
-	return field{"configName", false, r.text(func(text string) error {
+func (r reader) configName(to *string) strictjson.Field {
+	return strictjson.Optional("configName", r.Text(func(text string) error {
 		*to = text
 		return slots.CheckName(text)
-	})}
+	}))
 }
 
 // instant reads a time.
-func (r *reader) instant(to *plan.Ticks) func() error {
-	return r.text(func(text string) (err error) {
+func (r reader) instant(to *plan.Ticks) func() error {
+	return r.Text(func(text string) (err error) {
 		*to, err = parseTime(text)
 		return err
 	})
 }
 
 // span reads a duration.
-func (r *reader) span(to *plan.Ticks) func() error {
-	return r.text(func(text string) (err error) {
-		*to, err = plan.ParseDuration(shorten(text))
+func (r reader) span(to *plan.Ticks) func() error {
+	return r.Text(func(text string) (err error) {
+		*to, err = plan.ParseDuration(strictjson.Shorten(text))
 		return unnamed(err, "duration: ")
 	})
 }
@@ -276,26 +276,4 @@ func unnamed(err error, name string) error {
 		return nil
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), name))
-}
-
-// shorten keeps what a sender wrote from filling the answer.
-func shorten(s string) string {
-	const most = 64
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "..."
-}
-
-// describe names a token as its sender wrote it.
-func describe(token json.Token) string {
-	switch t := token.(type) {
-	case nil:
-		return "null"
-	case string:
-		return fmt.Sprintf("%q", shorten(t))
-	case json.Number:
-		return shorten(string(t))
-	}
-	return fmt.Sprint(token)
 }

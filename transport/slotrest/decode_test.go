@@ -302,7 +302,7 @@ func TestBadInput(t *testing.T) {
 		// Pauses.
 		{pause, `{}`, `until: missing; it is needed`},
 		{pause, `{"until":"tomorrow"}`, `until: "tomorrow"` + needTime},
-		{pause, `{"until":3}`, `until: 3; a time, or null is needed`},
+		{pause, `{"until":3}`, `until: 3; a string is needed`},
 	}
 	a := newTestAPI(t)
 	a.configure(t, "default", 10, "PT4S")

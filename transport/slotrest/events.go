@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/transport/strictjson"
 )
 
 // book answers POST /api/v1/slots.
@@ -197,7 +198,7 @@ func (a *api) list(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	if from > to {
-		return 0, nil, within("to", bad("%s is before from, %s", formatTime(to), formatTime(from)))
+		return 0, nil, strictjson.Within("to", strictjson.Bad("%s is before from, %s", formatTime(to), formatTime(from)))
 	}
 	events, err := a.ledger.Events(r.Context(), config, slots.Query{From: from, Until: to, After: after, Limit: limit + 1})
 	if err != nil {
@@ -229,11 +230,11 @@ func (a *api) timeline(r *http.Request) (int, any, error) {
 	}
 	switch {
 	case from == unset:
-		return 0, nil, missing("from")
+		return 0, nil, strictjson.Missing("from")
 	case to == unset:
-		return 0, nil, missing("to")
+		return 0, nil, strictjson.Missing("to")
 	case to <= from || (to-from)%step != 0 || (to-from)/step > MaxSteps:
-		return 0, nil, within("to", bad("it must lie 1 to %d steps of %s after from, without a rest", MaxSteps, plan.FormatDuration(step)))
+		return 0, nil, strictjson.Within("to", strictjson.Bad("it must lie 1 to %d steps of %s after from, without a rest", MaxSteps, plan.FormatDuration(step)))
 	}
 	n := int((to - from) / step)
 	c, _, err := a.ledger.Config(r.Context(), config)
@@ -242,7 +243,7 @@ func (a *api) timeline(r *http.Request) (int, any, error) {
 	}
 	capacity, err := c.Capacity(from, step, n)
 	if err != nil {
-		return 0, nil, asBad("from", err)
+		return 0, nil, strictjson.As("from", err)
 	}
 	used, err := a.ledger.Count(r.Context(), config, from, step, n)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
 	"github.com/stint-dev/stint/transport/httpanswer"
+	"github.com/stint-dev/stint/transport/strictjson"
 )
 
 // Problem is the body of an answer that is not what the caller wanted: problem
@@ -110,10 +111,10 @@ func (a *api) problem(r *http.Request, err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
-	if e, ok := errors.AsType[*badField](err); ok {
+	if e, ok := errors.AsType[*strictjson.Error](err); ok {
 		return problem(http.StatusBadRequest, e.Error())
 	}
-	a.logger.ErrorContext(r.Context(), "a request about slots failed", "method", r.Method, "path", shorten(r.URL.EscapedPath()), "error", err)
+	a.logger.ErrorContext(r.Context(), "a request about slots failed", "method", r.Method, "path", strictjson.Shorten(r.URL.EscapedPath()), "error", err)
 	return problem(http.StatusInternalServerError, "Stint could not do this; its log says why.")
 }
 
@@ -152,7 +153,7 @@ func (a *api) warn(r *http.Request, err error) {
 	}
 	last, now := a.warned.Load(), time.Now().Unix()
 	if last != now && a.warned.CompareAndSwap(last, now) {
-		a.logger.WarnContext(r.Context(), "the store did not answer a request about slots", "method", r.Method, "path", shorten(r.URL.EscapedPath()), "error", err)
+		a.logger.WarnContext(r.Context(), "the store did not answer a request about slots", "method", r.Method, "path", strictjson.Shorten(r.URL.EscapedPath()), "error", err)
 	}
 }
 

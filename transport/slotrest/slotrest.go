@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stint-dev/stint/slots"
+	"github.com/stint-dev/stint/transport/strictjson"
 )
 
 // Document is the OpenAPI 3.1 description of the API.
@@ -194,7 +195,7 @@ const (
 // bodyOf returns the body of r. It reads no more than most bytes, and one.
 func bodyOf(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	if got := r.Header.Get("Content-Type"); !isJSON(got) {
-		return nil, problem(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type: %q is not supported; send application/json", shorten(got)))
+		return nil, problem(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type: %q is not supported; send application/json", strictjson.Shorten(got)))
 	}
 	tooLarge := func() ([]byte, error) {
 		w.Header().Set("Connection", "close") // the server does not read the rest either

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/transport/strictjson"
 )
 
 // parseTime reads a time of RFC 3339, such as 2026-12-24T18:00:00.5+01:00. What is
@@ -27,18 +28,18 @@ func parseTime(text string) (plan.Ticks, error) {
 	micros := f.fraction()
 	offset := f.offset()
 	if f.bad || f.rest != "" {
-		return 0, fmt.Errorf("%q is not a time of RFC 3339; %s", shorten(text), example)
+		return 0, fmt.Errorf("%q is not a time of RFC 3339; %s", strictjson.Shorten(text), example)
 	}
 	if second == 60 {
-		return 0, fmt.Errorf("%q is a leap second, which cannot be booked; write the second after it", shorten(text))
+		return 0, fmt.Errorf("%q is a leap second, which cannot be booked; write the second after it", strictjson.Shorten(text))
 	}
 	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
 	if t.Day() != day || int(t.Month()) != month || hour > 23 || minute > 59 || second > 59 {
-		return 0, fmt.Errorf("%q is a day or an hour that there is not; %s", shorten(text), example)
+		return 0, fmt.Errorf("%q is a day or an hour that there is not; %s", strictjson.Shorten(text), example)
 	}
 	at := plan.At(t) + micros - offset
 	if year == 0 || at < plan.MinInstant || at > plan.MaxInstant {
-		return 0, fmt.Errorf("%q is out of bounds; years 1 to 9999, in UTC, are allowed", shorten(text))
+		return 0, fmt.Errorf("%q is out of bounds; years 1 to 9999, in UTC, are allowed", strictjson.Shorten(text))
 	}
 	return at, nil
 }
@@ -165,15 +166,15 @@ type parameters map[string]string
 func query(r *http.Request, allowed ...string) (parameters, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, within("query", bad("it cannot be read; write name=value pairs with & between them, percent-encoded"))
+		return nil, strictjson.Within("query", strictjson.Bad("it cannot be read; write name=value pairs with & between them, percent-encoded"))
 	}
 	p := make(parameters, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case !slices.Contains(allowed, name):
-			return nil, within(shorten(name), bad("unknown parameter; %s", list(allowed)))
+			return nil, strictjson.Within(strictjson.Shorten(name), strictjson.Bad("unknown parameter; %s", strictjson.List(allowed)))
 		case len(values[name]) > 1:
-			return nil, within(name, bad("given twice"))
+			return nil, strictjson.Within(name, strictjson.Bad("given twice"))
 		}
 		p[name] = values[name][0]
 	}
@@ -186,7 +187,7 @@ func (p parameters) config(parameter string) (string, error) {
 	if !given {
 		return defaultConfig, nil
 	}
-	return name, asBad(parameter, slots.CheckName(name))
+	return name, strictjson.As(parameter, slots.CheckName(name))
 }
 
 // time returns the time in a parameter, fallback if there is none.
@@ -196,17 +197,17 @@ func (p parameters) time(parameter string, fallback plan.Ticks) (plan.Ticks, err
 		return fallback, nil
 	}
 	at, err := parseTime(text)
-	return at, asBad(parameter, err)
+	return at, strictjson.As(parameter, err)
 }
 
 // span returns the duration in a parameter, which must be there.
 func (p parameters) span(parameter string) (plan.Ticks, error) {
 	text, given := p[parameter]
 	if !given {
-		return 0, missing(parameter)
+		return 0, strictjson.Missing(parameter)
 	}
-	d, err := plan.ParseDuration(shorten(text))
-	return d, asBad(parameter, unnamed(err, "duration: "))
+	d, err := plan.ParseDuration(strictjson.Shorten(text))
+	return d, strictjson.As(parameter, unnamed(err, "duration: "))
 }
 
 // limit returns how much is wanted of a list.
@@ -217,7 +218,7 @@ func (p parameters) limit() (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxPage {
-		return 0, within("limit", bad("%q; a whole number from 1 to %d is allowed", shorten(text), MaxPage))
+		return 0, strictjson.Within("limit", strictjson.Bad("%q; a whole number from 1 to %d is allowed", strictjson.Shorten(text), MaxPage))
 	}
 	return n, nil
 }
@@ -230,7 +231,7 @@ func (p parameters) conflicts() (isError bool, err error) {
 	case how == "error":
 		return true, nil
 	default:
-		return false, within("onConflict", bad("%q; answer and error are allowed", shorten(how)))
+		return false, strictjson.Within("onConflict", strictjson.Bad("%q; answer and error are allowed", strictjson.Shorten(how)))
 	}
 }
 
@@ -270,26 +271,14 @@ func (p parameters) nameCursor() (string, error) {
 }
 
 func badCursor() error {
-	return within("cursor", bad("it is not one that this API has given; send a nextCursor as it is, or none to begin with the first"))
+	return strictjson.Within("cursor", strictjson.Bad("it is not one that this API has given; send a nextCursor as it is, or none to begin with the first"))
 }
 
 // eventID returns the id that r's path names.
 func eventID(r *http.Request) (string, error) {
 	id, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), eventPrefix))
 	if err != nil { // the server has refused such a path already
-		return "", within("eventId", bad("its percent-encoding cannot be read"))
+		return "", strictjson.Within("eventId", strictjson.Bad("its percent-encoding cannot be read"))
 	}
-	return id, asBad("eventId", slots.CheckID(id))
-}
-
-// list writes what is allowed.
-func list(names []string) string {
-	switch n := len(names); n {
-	case 0:
-		return "none is allowed"
-	case 1:
-		return names[0] + " is allowed"
-	default:
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1] + " are allowed"
-	}
+	return id, strictjson.As("eventId", slots.CheckID(id))
 }
