@@ -187,7 +187,8 @@ func TestProxies(t *testing.T) {
 					"X-Forwarded-Uri: /free", "X-Original-URI: /free", "X-Original-Url: /free", "X-Rewrite-Url: /free", "X-Forwarded-Uri: /free\r\nX-Forwarded-Uri: /free",
 					"X-Forwarded-Method: OPTIONS", "X-Original-Method: OPTIONS", "X-Forwarded-Host: free.example", "X-Http-Method-Override: OPTIONS",
 					"X-Forwarded-For: 203.0.113.9", "X-Real-Ip: 203.0.113.9", "Forwarded: for=203.0.113.9", "X-Forwarded-Prefix: /free",
-					"X_Original_URI: /free", "X-Stint-Status: 200", "Stint-Status: 200", "Stint-Down: 1", "Connection: X-Forwarded-Uri", "Connection: X-Original-URI, X-Forwarded-For",
+					"X_Original_URI: /free", "X-Stint-Status: 200", "Stint-Status: 200", "Stint-Down: 1", "Upgrade: websocket\r\nConnection: Upgrade",
+					"Connection: X-Forwarded-Uri", "Connection: X-Original-URI, X-Forwarded-For",
 				} {
 					if got := b.status("GET", "/items/alex", field); got < 400 || got > 499 {
 						t.Errorf("%s: %d", field, got)
