@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/limit"
@@ -295,4 +297,48 @@ func TestThrottleTellsWhatTakeCannot(t *testing.T) {
 	if _, err := send(t, rt, t.Context(), "GET", site, nil); !errors.Is(err, down) || len(s.asked) != 0 {
 		t.Errorf("%v, %d sent", err, len(s.asked))
 	}
+}
+
+// TestNothingIsSentInAPause: whatever the service answers and whenever requests
+// come, none is sent before a pause is over that was asked for, none waits longer
+// than MaxWait, and all end.
+func TestNothingIsSentInAPause(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		arrivals := rapid.SliceOfN(rapid.IntRange(0, 20), 1, 30).Draw(rt, "arrivals")
+		pauses := rapid.SliceOfN(rapid.IntRange(0, 8), len(arrivals), len(arrivals)).Draw(rt, "pauses")
+		most := rapid.IntRange(1, 30).Draw(rt, "most")
+		synctest.Test(t, func(t *testing.T) {
+			s := &remote{began: time.Now(), answer: func(n int, h http.Header) int {
+				if pauses[n] == 0 {
+					return 200
+				}
+				h.Set("Retry-After", strconv.Itoa(pauses[n]))
+				return 429
+			}}
+			throttle := client.NewThrottle(&client.ThrottleOptions{Next: s, MaxWait: time.Duration(most) * time.Second})
+			var sending sync.WaitGroup
+			for _, at := range arrivals {
+				sending.Go(func() {
+					time.Sleep(time.Duration(at) * time.Second)
+					began := time.Now()
+					_, err := send(t, throttle, t.Context(), "GET", site, nil)
+					if _, limited := errors.AsType[*client.LimitedError](err); err != nil && !limited {
+						t.Error(err)
+					}
+					if waited := time.Since(began); waited > time.Duration(most)*time.Second {
+						t.Errorf("waited %v", waited)
+					}
+				})
+			}
+			sending.Wait()
+			for n, at := range s.asked {
+				for m, before := range s.asked[:n] {
+					// What is sent at the same instant is on its way already.
+					if end := before + time.Duration(pauses[m])*time.Second; before < at && at < end {
+						t.Errorf("a request at %v, in a pause from %v to %v", at, before, end)
+					}
+				}
+			}
+		})
+	})
 }

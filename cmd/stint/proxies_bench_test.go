@@ -17,12 +17,12 @@ import (
 )
 
 // BenchmarkNginx sends 2,000 requests a second through nginx, in turn with and
-// without deploy/nginx/fail-closed.conf, for 3 s each, and reports what asking
+// without deploy/nginx/fail-closed.conf, for a second each, and reports what asking
 // Stint adds. Stint is a process of its own and the service is nginx itself. How
 // long an answer took counts from when its request was due. An operation is one
 // round of both; the medians of all rounds are reported.
 func BenchmarkNginx(b *testing.B) {
-	const rate, span, workers = 2000, 3 * time.Second, 64
+	const rate, span, workers = 2000, time.Second, 64
 	api, plain, asked, service := freeBench(b), freeBench(b), freeBench(b), freeBench(b)
 	startStint(b, api, `
 identity: {trusted_proxies: [127.0.0.1]}

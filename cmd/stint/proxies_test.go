@@ -133,6 +133,24 @@ func (b *behindProxy) send(method, target, body string, fields ...string) (*http
 	return r, string(text)
 }
 
+// old sends a request as clients did before there were hosts, and returns the
+// status of the answer.
+func (b *behindProxy) old(target string) int {
+	b.t.Helper()
+	c, err := net.Dial("tcp", b.proxy.Address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	fmt.Fprintf(c, "GET %s HTTP/1.0\r\n\r\n", target)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r.StatusCode
+}
+
 // status is send for who only wants to know the status; 0 for no answer.
 func (b *behindProxy) status(method, target string, fields ...string) int {
 	r, _ := b.send(method, target, "", fields...)
@@ -159,6 +177,9 @@ func TestProxies(t *testing.T) {
 				}
 				if r, body = b.send("GET", "/forbidden", ""); r.StatusCode != 403 || !strings.Contains(body, "by the service") {
 					t.Errorf("the service's own 403: %d %q", r.StatusCode, body)
+				}
+				if got := b.old("/free"); got != 200 && got != 400 && got != 426 {
+					t.Errorf("HTTP/1.0 without a host: %d", got)
 				}
 				if _, limited := r.Header["Ratelimit"]; limited {
 					t.Errorf("RateLimit %q where no rule is", r.Header["Ratelimit"])
@@ -269,6 +290,21 @@ func TestProxies(t *testing.T) {
 				}
 				if took := time.Since(began); took > 2*time.Second {
 					t.Errorf("it took %v", took)
+				}
+			})
+
+			t.Run("silent", func(t *testing.T) {
+				if tt.name == "traefik/fail-closed" {
+					t.Skip("Traefik waits 30 s for an answer, and cannot be told otherwise")
+				}
+				l, err := net.Listen("tcp", strings.TrimPrefix(b.stint.api, "http://"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close() // until then connections are accepted by the system, and by nobody
+				began := time.Now()
+				if got := b.status("GET", "/items/alex"); got != tt.down || time.Since(began) > 5*time.Second {
+					t.Errorf("%d after %v", got, time.Since(began))
 				}
 			})
 		})
