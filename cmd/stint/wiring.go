@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/store/postgres"
 	"github.com/stint-dev/stint/store/redis"
 	"github.com/stint-dev/stint/store/sqlite"
+	"github.com/stint-dev/stint/transport/forwardauth"
 	"github.com/stint-dev/stint/transport/httpanswer"
 	"github.com/stint-dev/stint/transport/middleware"
 	"github.com/stint-dev/stint/transport/proxy"
@@ -88,6 +89,7 @@ func newAPI(p *server.Process) (http.Handler, error) {
 	mux := http.NewServeMux()
 	server.Health(mux, p)
 	mux.Handle("/api/", rest.New(p.Gate, &rest.Options{Headers: dialect}))
+	mux.Handle("/auth/", forwardauth.New(p.Gate, &forwardauth.Options{Headers: dialect, TrustedProxy: p.Trusted, Logger: p.Logger}))
 	if p.Slots != nil {
 		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{AdminToken: p.File.Admin.Token, Logger: p.Logger})
 		mux.Handle("/api/v1/slots", slots)

