@@ -31,7 +31,8 @@ func TestSlotScenarios(t *testing.T) {
 	t.Run("one instant", func(t *testing.T) { testOneInstant(t, bin, postgres.URL) })
 	t.Run("batches", func(t *testing.T) { testBatches(t, bin, postgres.URL) })
 	t.Run("single calls", func(t *testing.T) { testSingleCalls(t, bin, postgres.URL) })
-	t.Run("steady", func(t *testing.T) { testSteady(t, bin, postgres.URL) })
+	t.Run("steady for now", func(t *testing.T) { testSteady(t, bin, postgres.URL, 0) })
+	t.Run("steady for a day", func(t *testing.T) { testSteady(t, bin, postgres.URL, 24*time.Hour) })
 	t.Run("changes", func(t *testing.T) { testChanges(t, bin, postgres.URL) })
 	t.Run("killed nodes", func(t *testing.T) { testKilledNodes(t, bin, postgres.URL, sized(5, 200)) })
 	t.Run("killed processes on SQLite", func(t *testing.T) {
@@ -95,24 +96,23 @@ func testSingleCalls(t *testing.T, bin, store string) {
 }
 
 // testSteady: single requests at a constant rate, sent when they are due whatever the
-// answers, for instants all over a day.
-func testSteady(t *testing.T, bin, store string) {
-	rate, span, from := sized(300, 3000), time.Duration(sized(3, 60))*time.Second, instantOfWindow(4*time.Second)
-	f, told := startFleet(t, bin, store, 1, 100, "PT4S"), newAnswers("event")
+// answers, for instants from now on: at once, or at random in a time ahead.
+func testSteady(t *testing.T, bin, store string, ahead time.Duration) {
+	const most = 20_000 // five thousand a second
+	rate, span := sized(300, 3000), time.Duration(sized(3, 60))*time.Second
+	f, told := startFleet(t, bin, store, 1, most, "PT4S"), newAnswers("event")
 	due := make([]time.Duration, int(span.Seconds())*rate)
-	at := make([]time.Time, len(due))
-	random := rand.New(rand.NewPCG(1, 2))
 	for i := range due {
-		due[i], at[i] = time.Duration(i)*time.Second/time.Duration(rate), from.Add(time.Duration(random.IntN(86_400))*time.Second)
+		due[i] = time.Duration(i) * time.Second / time.Duration(rate)
 	}
 	loadtest.OpenLoop(t.Context(), time.Now().Add(100*time.Millisecond), due, 256, func(n int, due time.Time) {
-		if err := f.bookOne(t.Context(), told, 0, told.id(int64(n)), at[n], due); err != nil {
+		if err := f.bookOne(t.Context(), told, 0, told.id(int64(n)), due.Add(rand.N(ahead+1)), due); err != nil {
 			t.Error(err)
 		}
 	})
 	told.lasted = time.Since(told.begun)
 	t.Log(told)
-	if r := f.audit(t, told); len(r.Events) != len(due) || r.Worst > 100 {
+	if r := f.audit(t, told); len(r.Events) != len(due) || r.Worst > most {
 		t.Errorf("%d of %d are booked, and an interval holds %d", len(r.Events), len(due), r.Worst)
 	}
 }
@@ -199,7 +199,7 @@ func testChanges(t *testing.T, bin, store string) {
 	n, from := sized(20_000, 1_000_000), instantOfWindow(4*time.Second)
 	f := startFleet(t, bin, store, 2, 100, "PT4S")
 	random := rand.New(rand.NewPCG(5, 6))
-	anywhere := func() time.Time { return from.Add(time.Duration(random.IntN(n/25)+1) * time.Second) } // a half of it full
+	anywhere := func() time.Time { return from.Add(time.Duration(random.IntN(n/12)+1) * time.Second) } // half of it is taken
 	f.withLedger(t, func(l slots.Ledger) {
 		s := slots.New(l, &slots.Options{Timeout: time.Minute})
 		defer s.Close()
