@@ -36,8 +36,8 @@ test: lint ## Check and test everything, with the race detector
 	cd bench && $(GO) vet ./... && $(GO) test -timeout 10m ./...
 
 .PHONY: scenarios
-scenarios: ## Put the loads of scenarios/ on Stint and PostgreSQL; about four minutes
-	STINT_SCENARIOS=1 $(GO) test -count=1 -timeout 20m -run TestScenarios ./cmd/stint
+scenarios: ## Put loads on Stint and PostgreSQL, and kill them; about ten minutes
+	STINT_SCENARIOS=1 $(GO) test -count=1 -timeout 40m -run 'TestScenarios|TestSlotScenarios' ./cmd/stint
 
 .PHONY: lint
 lint: ## Check formatting, vet and staticcheck

@@ -36,6 +36,7 @@ var exampleAddresses = map[string][][2]string{
 		{"API_1", "localhost:8081"}, {"API_2", "localhost:8082"}, {"API_3", "localhost:8083"},
 		{"AUTH", ""},
 	},
+	"payments": {{"API", "localhost:8080"}},
 }
 
 // startExample runs a copy of an example on store until the test ends.
@@ -65,6 +66,7 @@ func startExample(t *testing.T, bin, name, store string) *example {
 			e.proxies = append(e.proxies, address)
 		}
 	}
+	replace = append(replace, "go run ./load", "load -url http://"+e.apis[0])
 	e.addresses = strings.NewReplacer(replace...)
 	runUntilReady(t, cmd)
 	return e
@@ -115,7 +117,7 @@ func runUntilReady(t *testing.T, cmd *exec.Cmd) {
 // buildExamples builds the binaries of the examples and returns their folder.
 func buildExamples(t *testing.T) string {
 	bin := buildAll(t)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "../../examples/partner-portal/portal")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "../../examples/partner-portal/portal", "../../examples/payments/load")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", build, err, out)
 	}
@@ -123,30 +125,41 @@ func buildExamples(t *testing.T) string {
 }
 
 // TestExamples runs every command of the examples' READMEs against the example
-// as its run.sh starts it.
+// as its run.sh starts it, on PostgreSQL.
 func TestExamples(t *testing.T) {
 	postgres := servertest.StartPostgres(t)
 	bin := buildExamples(t)
 	for name := range exampleAddresses {
-		t.Run(name, func(t *testing.T) {
-			steps := consoleSteps(t, filepath.Join("../../examples", name, "README.md"))
-			if len(steps) < 4 {
-				t.Fatalf("only %d commands in the README", len(steps))
-			}
-			e := startExample(t, bin, name, postgres.URL)
-			for _, s := range steps {
-				e.run(t, s)
-			}
-		})
+		t.Run(name, func(t *testing.T) { runExample(t, bin, name, postgres.URL) })
+	}
+}
+
+// TestPaymentsWithoutSetup runs the example of payments with nothing but its files.
+func TestPaymentsWithoutSetup(t *testing.T) {
+	runExample(t, buildExamples(t), "payments", "")
+}
+
+func runExample(t *testing.T, bin, name, store string) {
+	steps := consoleSteps(t, filepath.Join("../../examples", name, "README.md"))
+	if len(steps) < 4 {
+		t.Fatalf("only %d commands in the README", len(steps))
+	}
+	e := startExample(t, bin, name, store)
+	for _, s := range steps {
+		e.run(t, s)
 	}
 }
 
 // TestComposeFiles checks the form of the examples' compose files, and that
 // what they mount is there. There is no Docker here to run them.
 func TestComposeFiles(t *testing.T) {
-	for name := range exampleAddresses {
-		dir := filepath.Join("../../examples", name)
-		text, err := os.ReadFile(filepath.Join(dir, "compose.yaml"))
+	files, err := filepath.Glob("../../examples/*/compose.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("only %v, %v", files, err)
+	}
+	for _, name := range files {
+		dir := filepath.Dir(name)
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/config"
+	"github.com/stint-dev/stint/internal/progress"
 	"github.com/stint-dev/stint/replay"
 	"github.com/stint-dev/stint/server"
 )
@@ -40,7 +41,7 @@ func (c replayCommand) Run(ctx context.Context, std streams) error {
 	for _, p := range problems {
 		fmt.Fprintln(std.err, p.Error())
 	}
-	bar := replay.NewProgressBar(std.err)
+	bar := progress.New(std.err, "replay", "lines")
 	report, failure := replay.Run(ctx, replay.Options{
 		Spec:       cfg.File.Spec,
 		Logs:       c.Logs,
@@ -49,7 +50,7 @@ func (c replayCommand) Run(ctx context.Context, std streams) error {
 		Fields:     c.Field,
 		IPv6Prefix: cfg.File.Identity.IPv6Prefix,
 		Suggest:    (*float64)(c.Suggest),
-		Progress:   bar.Show,
+		Progress:   func(p replay.Progress) { bar.Show(p.Lines, p.Part(), p.Took) },
 	})
 	bar.Clear()
 	if report == nil {

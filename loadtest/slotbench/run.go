@@ -9,14 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/stint-dev/stint/loadtest/sidebyside"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
 )
@@ -65,12 +63,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-const (
-	// callTime is the longest that a booking may take.
-	callTime = 30 * time.Second
-	// schema is where a measurement has its tables.
-	schema = "stint_bench_slots"
-)
+// callTime is the longest that a booking may take.
+const callTime = 30 * time.Second
 
 // Run measures both ways with each number of callers, round by round, so that a
 // server that gets slower does so for both. A server that can't be reached, or
@@ -81,55 +75,45 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 	if b.OpenLedger != nil {
 		subjects = append(subjects, stint(b.OpenLedger))
 	}
-	report := newReport(&b.Options, subjects)
-	for round := range b.Rounds {
-		for c, callers := range b.Callers {
-			for n, s := range subjects {
-				b.tell("round %d of %d: %d callers: %s", round+1, b.Rounds, callers, s.name)
-				result, err := b.run(ctx, s, callers)
-				if err != nil {
-					return nil, fmt.Errorf("%d callers: %s: %w", callers, s.name, err)
-				}
-				report.Crowds[c].Subjects[n].Rounds = append(report.Crowds[c].Subjects[n].Rounds, *result)
-			}
-		}
+	var names []string
+	for _, s := range subjects {
+		names = append(names, s.name)
 	}
-	report.takeMedians()
+	report := newReport(&b.Options, names...)
+	err := report.Measure(ctx, b.Progress, func(ctx context.Context, group, way int) (*Result, error) {
+		return b.run(ctx, subjects[way], b.Callers[group])
+	})
+	if err != nil {
+		return nil, err
+	}
 	return report, nil
 }
 
 // bench is one Run.
 type bench struct{ Options }
 
-func (b *bench) tell(format string, args ...any) {
-	if b.Progress != nil {
-		fmt.Fprintf(b.Progress, format+"\n", args...)
-	}
+// tables is where a measurement has them.
+func (b *bench) tables() sidebyside.Schema {
+	return sidebyside.Schema{URL: b.URL, Name: "stint_bench_slots"}
 }
 
-// run makes a schema, has callers book in it by s, and drops it.
+// run has callers book by s, in a schema that is gone afterwards.
 func (b *bench) run(ctx context.Context, s subject, callers int) (result *Result, err error) {
-	if err := b.exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE", "CREATE SCHEMA "+schema, "SET search_path = "+schema, s.schema); err != nil {
-		return nil, err
-	}
-	defer func() {
-		dropped := b.exec(context.WithoutCancel(ctx), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
-		err = errors.Join(err, dropped)
-	}()
-	at, err := inSchema(b.URL)
-	if err != nil {
-		return nil, err
-	}
-	by, err := s.open(ctx, at, &b.Options)
-	if err != nil {
-		return nil, err
-	}
-	defer by.close()
-	m := b.crowd(ctx, by, callers)
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return m.result(b.Max, plan.Ticks(b.Window.Microseconds())), nil
+	err = b.tables().Within(ctx, func() error {
+		at, err := b.tables().Path(b.URL)
+		if err != nil {
+			return err
+		}
+		by, err := s.open(ctx, at.String(), &b.Options)
+		if err != nil {
+			return err
+		}
+		defer by.close()
+		m := b.crowd(ctx, by, callers)
+		result = m.result(b.Max, plan.Ticks(b.Window.Microseconds()))
+		return ctx.Err()
+	}, s.schema)
+	return result, err
 }
 
 // crowd has callers book b.Events events for the beginning of a window tomorrow.
@@ -158,33 +142,6 @@ func (b *bench) crowd(ctx context.Context, by booker, callers int) *meter {
 	wg.Wait()
 	m.took = time.Since(start)
 	return m
-}
-
-// inSchema returns url with the schema of a measurement as its search path.
-func inSchema(server string) (string, error) {
-	u, err := url.Parse(server)
-	if err != nil {
-		return "", errors.New("the store is not a URL such as postgres://USER@HOST/DATABASE")
-	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	return u.String(), nil
-}
-
-// exec runs statements on a connection of their own.
-func (b *bench) exec(ctx context.Context, statements ...string) error {
-	c, err := pgx.Connect(ctx, b.URL)
-	if err != nil {
-		return err
-	}
-	defer c.Close(context.WithoutCancel(ctx))
-	for _, s := range statements {
-		if _, err := c.Exec(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // meter adds up answers. It is safe for simultaneous use.

@@ -23,6 +23,9 @@ type Result struct {
 	Errors    int64         `json:"errors"` // others than deadlocks
 	// FirstError is the first of Errors.
 	FirstError string `json:"first_error,omitempty"`
+	// StatementsPerDecision is of the medians only. It was counted in a run of its
+	// own.
+	StatementsPerDecision float64 `json:"statements_per_decision,omitempty"`
 }
 
 func (r *Result) decisions() int64 { return r.Granted + r.Denied }

@@ -5,15 +5,12 @@ package strategies
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/loadtest/sidebyside"
 )
 
 // Options say what to measure.
@@ -59,8 +56,6 @@ const (
 	instances = 2
 	// connections is the size of each one's pool.
 	connections = 16
-	// schema is where a measurement has its tables.
-	schema = "stint_bench"
 )
 
 // Run measures all strategies under all workloads, round by round, so that a
@@ -73,39 +68,33 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 	}
 	works := workloads(&b.Options)
 	report := newReport(&b.Options, works, all)
-	for round := range b.Rounds {
-		for w, work := range works {
-			for n, s := range all {
-				b.tell("round %d of %d: %s: %s", round+1, b.Rounds, work.Name, s.name)
-				result, err := b.run(ctx, work, s, b.URL, b.Duration, nil)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %s: %w", work.Name, s.name, err)
-				}
-				report.Workloads[w].Strategies[n].Rounds = append(report.Workloads[w].Strategies[n].Rounds, *result)
-			}
-		}
+	err := report.Measure(ctx, b.Progress, func(ctx context.Context, group, way int) (*Result, error) {
+		return b.run(ctx, works[group], all[way], b.URL, b.Duration, nil)
+	})
+	if err != nil {
+		return nil, err
 	}
 	for w, work := range works {
 		for n, s := range all {
-			b.tell("counting statements: %s: %s", work.Name, s.name)
+			if b.Progress != nil {
+				fmt.Fprintf(b.Progress, "counting statements: %s: %s\n", work.Name, s.name)
+			}
 			each, err := b.countStatements(ctx, work, s)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", work.Name, s.name, err)
 			}
-			report.Workloads[w].Strategies[n].StatementsPerDecision = each
+			report.Groups[w].Ways[n].Median.StatementsPerDecision = each
 		}
 	}
-	report.takeMedians()
 	return report, nil
 }
 
 // bench is one Run.
 type bench struct{ Options }
 
-func (b *bench) tell(format string, args ...any) {
-	if b.Progress != nil {
-		fmt.Fprintf(b.Progress, format+"\n", args...)
-	}
+// tables is where a measurement has them.
+func (b *bench) tables() sidebyside.Schema {
+	return sidebyside.Schema{URL: b.URL, Name: "stint_bench"}
 }
 
 // countStatements runs s under work once more, through a counter. That takes
@@ -124,83 +113,57 @@ func (b *bench) countStatements(ctx context.Context, work workload, s strategy) 
 	return float64(c.statements.Load()-opened) / float64(max(1, result.decisions())), nil
 }
 
-// run makes a schema, opens s in it through a URL, has ready called if it is
-// not nil, puts the load on s, and drops the schema.
+// run opens s through a URL, in a schema that is gone afterwards, has ready called if
+// it is not nil, and puts the load on s.
 func (b *bench) run(ctx context.Context, work workload, s strategy, through string, span time.Duration, ready func()) (result *Result, err error) {
-	if err := b.exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE", "CREATE SCHEMA "+schema); err != nil {
-		return nil, err
-	}
-	defer func() {
-		dropped := b.exec(context.WithoutCancel(ctx), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
-		err = errors.Join(err, dropped)
-	}()
-	if s.schema != "" {
-		if err := b.exec(ctx, "SET search_path = "+schema+", public", s.schema); err != nil {
-			return nil, err
-		}
-	}
-	at, err := inSchema(through, s.schema != "")
-	if err != nil {
-		return nil, err
-	}
-	var takers []taker
-	defer func() {
-		for _, t := range takers {
-			t.close()
-		}
-	}()
-	for range instances {
-		t, err := s.open(ctx, at, b.Period)
+	err = b.tables().Within(ctx, func() error {
+		at, err := b.inSchema(through, s)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		takers = append(takers, t)
-	}
-	for _, t := range takers {
-		if _, err := t.take(ctx, "warm up"); err != nil {
-			return nil, err
+		var takers []taker
+		defer func() {
+			for _, t := range takers {
+				t.close()
+			}
+		}()
+		for range instances {
+			t, err := s.open(ctx, at, b.Period)
+			if err != nil {
+				return err
+			}
+			takers = append(takers, t)
 		}
-	}
-	if ready != nil {
-		ready()
-	}
-	m := newMeter()
-	work.run(ctx, takers, span, m)
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return m.result(), nil
+		for _, t := range takers {
+			if _, err := t.take(ctx, "warm up"); err != nil {
+				return err
+			}
+		}
+		if ready != nil {
+			ready()
+		}
+		m := newMeter()
+		work.run(ctx, takers, span, m)
+		result = m.result()
+		return ctx.Err()
+	}, s.schema)
+	return result, err
 }
 
-// inSchema returns url with the schema of a measurement as its search path.
-// Stint's own tables must not be looked for in any other.
-func inSchema(server string, public bool) (string, error) {
-	u, err := url.Parse(server)
-	if err != nil {
-		return "", errors.New("the store is not a URL such as postgres://USER@HOST/DATABASE")
+// inSchema returns server, whose URL leads to the database, with the schema of a
+// measurement as its search path. Stint's own tables must not be looked for in any
+// other.
+func (b *bench) inSchema(server string, s strategy) (string, error) {
+	var after []string
+	if s.schema != "" {
+		after = []string{"public"}
 	}
-	path := schema
-	if public {
-		path += ",public"
+	u, err := b.tables().Path(server, after...)
+	if err != nil {
+		return "", err
 	}
 	q := u.Query()
-	q.Set("search_path", path)
 	q.Set("pool_max_conns", fmt.Sprint(connections))
 	u.RawQuery = q.Encode()
 	return u.String(), nil
-}
-
-// exec runs statements on a connection of their own.
-func (b *bench) exec(ctx context.Context, statements ...string) error {
-	c, err := pgx.Connect(ctx, b.URL)
-	if err != nil {
-		return err
-	}
-	defer c.Close(context.WithoutCancel(ctx))
-	for _, s := range statements {
-		if _, err := c.Exec(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
 }

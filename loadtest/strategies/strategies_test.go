@@ -127,11 +127,11 @@ func testReport(t *testing.T, server string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Workloads) != 4 {
-		t.Fatalf("%d workloads", len(r.Workloads))
+	if len(r.Groups) != 4 {
+		t.Fatalf("%d workloads", len(r.Groups))
 	}
-	for _, w := range r.Workloads {
-		for _, s := range w.Strategies {
+	for _, w := range r.Groups {
+		for _, s := range w.Ways {
 			if s.Median.decisions()+s.Median.Deadlocks == 0 || s.Median.Errors != 0 || len(s.Rounds) != 1 {
 				t.Errorf("%s: %s: %+v", w.Name, s.Name, s.Median)
 			}
@@ -143,8 +143,8 @@ func testReport(t *testing.T, server string) {
 }
 
 func testNothingIsLeft(t *testing.T, server string) {
-	b := bench{Options{URL: server}}
-	if err := b.exec(t.Context(), "CREATE SCHEMA "+schema, "DROP SCHEMA "+schema); err != nil {
+	tables := (&bench{Options{URL: server}}).tables()
+	if err := tables.Exec(t.Context(), "CREATE SCHEMA "+tables.Name, "DROP SCHEMA "+tables.Name); err != nil {
 		t.Error(err)
 	}
 }
@@ -154,16 +154,6 @@ func TestRunSaysWhatIsWrong(t *testing.T) {
 	_, err := Run(t.Context(), &Options{URL: "postgres://stint:hunter2@127.0.0.1:1/x?sslmode=disable"})
 	if err == nil || !strings.Contains(err.Error(), "one key, 200/s: nowait: ") || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("%v", err)
-	}
-	if _, err := inSchema("postgres://a b/", false); err == nil || strings.Contains(err.Error(), "a b") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestMedians(t *testing.T) {
-	got := medians([]Result{{PerSecond: 3, Deadlocks: 9}, {PerSecond: 1, Deadlocks: 1, FirstError: "gone"}, {PerSecond: 2, Deadlocks: 2}})
-	if got.PerSecond != 2 || got.Deadlocks != 2 || got.FirstError != "gone" {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -181,10 +171,10 @@ func TestMeter(t *testing.T) {
 }
 
 func TestReportForPeople(t *testing.T) {
-	r := &Report{Duration: time.Second, Rounds: 3, Period: 2 * time.Second, Workloads: []WorkloadReport{{Name: "one key", About: "all at once", Strategies: []StrategyReport{
-		{Name: "range", Median: Result{PerSecond: 362, Granted: 1, Worst: 10 * time.Second, Deadlocks: 7, Errors: 1, FirstError: "gone"}, StatementsPerDecision: 1},
-		{Name: "stint", Median: Result{PerSecond: 222_800, Granted: 2, GrantP50: 5 * time.Millisecond}, StatementsPerDecision: 0.0004},
-	}}}}
+	r := newReport(&Options{Duration: time.Second, Rounds: 3, Period: 2 * time.Second},
+		[]workload{{Name: "one key", About: "all at once"}}, []strategy{{name: "range"}, {name: "stint"}})
+	r.Groups[0].Ways[0].Median = Result{PerSecond: 362, Granted: 1, Worst: 10 * time.Second, Deadlocks: 7, Errors: 1, FirstError: "gone", StatementsPerDecision: 1}
+	r.Groups[0].Ways[1].Median = Result{PerSecond: 222_800, Granted: 2, GrantP50: 5 * time.Millisecond, StatementsPerDecision: 0.0004}
 	var out bytes.Buffer
 	if err := r.WriteTable(&out); err != nil {
 		t.Fatal(err)
@@ -214,7 +204,7 @@ range: the first error: gone
 	if err := r.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back.Workloads[0].Strategies[1].Median.Granted != 2 {
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back.Groups[0].Ways[1].Median.Granted != 2 {
 		t.Errorf("%+v, %v", back, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/stint-dev/stint/slots"
@@ -204,8 +205,9 @@ func (a *audit) compare(what string, era int, windows []int64, got []plan.Window
 
 // load compares what Load tells of windows, and notes the runs.
 func (a *audit) load(era int, windows []int64) error {
+	told := int64(math.MinInt64) // of all before it
 	for len(windows) > 0 {
-		from := windows[0] - 2 // nothing may be there
+		from := max(told, windows[0]-2) // nothing may be there
 		c, err := a.tx.Load(plan.Need{Era: era, From: from, Windows: 1000})
 		if err != nil {
 			return err
@@ -213,6 +215,7 @@ func (a *audit) load(era int, windows []int64) error {
 		if c.To <= from {
 			return fmt.Errorf("of era %d, Load tells of windows from %d to %d", era, from, c.To)
 		}
+		told = c.To
 		for _, r := range c.Full {
 			a.full[era] = a.full[era].Add(r)
 		}
