@@ -37,7 +37,8 @@ func shape(t *testing.T, url string) (all []string) {
 func TestMigrate(t *testing.T) {
 	server := servertest.StartMariaDB(t).URL
 	model := shape(t, tables(t, server))
-	more := map[string]string{"stint_slot_config": ",\n  UNIQUE KEY `name` (`name`)", "stint_slot": ",\n  UNIQUE KEY `event` (`config`,`event`),\n  KEY `at` (`config`,`at`,`event`)"}
+	more := map[string]string{"stint_slot_config": ",\n  UNIQUE KEY `name` (`name`)", "stint_slot": ",\n  UNIQUE KEY `event` (`config`,`event`),\n  KEY `at` (`config`,`at`,`event`)",
+		"stint_slot_delivery": ",\n  KEY `due` (`dead`,`due`),\n  KEY `dead` (`config`,`dead`,`event`)"}
 	for i, text := range model {
 		want := `PRIMARY KEY \([a-z,` + "`" + `]*\)` + regexp.QuoteMeta(more[allTables[i]]) + `\n\) ENGINE=InnoDB`
 		if !regexp.MustCompile(want).MatchString(text) {
@@ -50,8 +51,8 @@ func TestMigrate(t *testing.T) {
 		if diff := cmp.Diff(model, shape(t, url)); diff != "" {
 			t.Errorf("the tables (-migrated +got):\n%s", diff)
 		}
-		if n := number(t, url, "SELECT COUNT(*) FROM stint_schema"); n != 2 {
-			t.Errorf("%d schema versions are noted, want 2", n)
+		if n := number(t, url, "SELECT COUNT(*) FROM stint_schema"); n != 3 {
+			t.Errorf("%d schema versions are noted, want 3", n)
 		}
 		if err := count(t.Context(), open(t, url, nil), "key"); err != nil {
 			t.Error(err)

@@ -124,7 +124,7 @@ func TestOpenRefusesDatabases(t *testing.T) {
 		{"no tables", empty, "the table stint_state is missing; run: stint migrate --store " + empty},
 		{"half the tables", half, "the table stint_state is missing; run: stint migrate --store " + half},
 		{"not all the tables of slots", slotless, "the table stint_slot_window is missing; run: stint migrate --store " + slotless},
-		{"an older schema", older, "the tables have schema version 0, and this Stint needs 2; run: stint migrate --store " + older},
+		{"an older schema", older, "the tables have schema version 0, and this Stint needs 3; run: stint migrate --store " + older},
 		{"a newer schema", newer, "the tables have schema version 4, and this Stint knows up to 3; run the newer Stint that made them"},
 		{"read-only transactions", standIn + "?tx_read_only=1", "Cannot execute statement in a READ ONLY transaction; set transaction_read_only, which MariaDB calls tx_read_only, to off for this user"},
 	} {
