@@ -171,6 +171,12 @@ func decodeSetting(body []byte) (s setting, err error) {
 			{"maxDelay", false, r.span(&s.MaxDelay)},
 			{"horizon", false, r.span(&s.Horizon)},
 			{"effectiveFrom", false, r.instant(&s.From)},
+			{"delivery", false, func() error {
+				return r.object(field{"url", true, r.text(func(text string) error {
+					s.DeliverTo = text
+					return slots.CheckURL(text)
+				})})
+			}},
 			{"calendar", false, func() error {
 				s.Calendar = new(plan.Calendar)
 				return r.calendar(s.Calendar)
