@@ -55,7 +55,9 @@ var outboxFaults = []fault{
 		}
 		return o.Settle(ctx, config, s)
 	})},
-	{"pages dead letters by time alone", died, func(_ *server, l slots.Ledger) slots.Ledger { return &faultyOutbox{outboxOf: outboxOf{l.(slots.Outbox)}, dead: true} }},
+	{"pages dead letters by time alone", died, func(_ *server, l slots.Ledger) slots.Ledger {
+		return &faultyOutbox{outboxOf: outboxOf{l.(slots.Outbox)}, dead: true}
+	}},
 	{"keeps what is removed", posted, posting(func(c *slots.Changes) { c.Removed = nil })},
 	{"forgets attempts", claimed, posting(func(c *slots.Changes) {
 		c.Put = slices.Clone(c.Put)

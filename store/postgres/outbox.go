@@ -69,23 +69,26 @@ SELECT now, name, event, requested, due, attempts, status, error
 FROM clock LEFT JOIN (claimed JOIN stint_slot_config ON id = config) ON true
 ORDER BY due, name, event`
 
+// What settles looks rows up by their keys. It says dead <= 0, and not dead = 0, so
+// that the index of what is due is none that could be used instead.
+
 const endDeliveries = `
 DELETE FROM stint_slot_delivery WHERE ctid = ANY (ARRAY(
 	SELECT place FROM unnest($2::bytea[], $3::bigint[]) AS k (id, lease) CROSS JOIN LATERAL (
 		SELECT ctid AS place FROM stint_slot_delivery AS d
-		WHERE d.config = (SELECT id FROM stint_slot_config WHERE name = $1) AND d.event = k.id AND d.lease = k.lease AND d.dead = 0 LIMIT 1
+		WHERE d.config = (SELECT id FROM stint_slot_config WHERE name = $1) AND d.event = k.id AND d.lease = k.lease AND d.dead <= 0 LIMIT 1
 	) AS d
 ))`
 
 const buryDeliveries = `
 UPDATE stint_slot_delivery AS d SET dead = {now}, attempts = k.attempts, status = k.status, error = k.error
 FROM unnest($2::bytea[], $3::bigint[], $4::integer[], $5::integer[], $6::text[]) AS k (id, lease, attempts, status, error)
-WHERE d.config = (SELECT id FROM stint_slot_config WHERE name = $1) AND d.event = k.id AND d.lease = k.lease AND d.dead = 0`
+WHERE d.config = (SELECT id FROM stint_slot_config WHERE name = $1) AND d.event = k.id AND d.lease = k.lease AND d.dead <= 0`
 
 const releaseDeliveries = `
 UPDATE stint_slot_delivery AS d SET leased_until = 0
 FROM unnest($2::bytea[], $3::bigint[]) AS k (id, lease)
-WHERE d.config = (SELECT id FROM stint_slot_config WHERE name = $1) AND d.event = k.id AND d.lease = k.lease AND d.dead = 0`
+WHERE d.config = (SELECT id FROM stint_slot_config WHERE name = $1) AND d.event = k.id AND d.lease = k.lease AND d.dead <= 0`
 
 const lockDeliveries = `
 SELECT count(*) FROM unnest($2::bytea[]) AS k (id) CROSS JOIN LATERAL (
