@@ -251,15 +251,17 @@ func (g *groupTx) holds(a *alteration) bool {
 
 // deliver notes that e is to be delivered, if it is.
 func (g *groupTx) deliver(w *wish, e Event) {
+	if w.move == nil && g.current.DeliverTo == "" {
+		return
+	}
 	d := Delivery{ID: e.ID, Requested: e.Requested, Due: e.At}
-	if w.move == nil {
-		if g.current.DeliverTo == "" {
+	if w.move != nil {
+		if _, has := g.outbox[e.ID]; !has {
 			return
 		}
-	} else if _, has := g.outbox[e.ID]; !has {
-		return
-	} else if p := w.move.postponed; p != nil {
-		d.Attempts, d.Status, d.Error = p.Attempts, p.Status, p.Error
+		if p := w.move.postponed; p != nil {
+			d.Attempts, d.Status, d.Error = p.Attempts, p.Status, p.Error
+		}
 	}
 	g.changes.Put = append(g.changes.Put, d)
 	if g.done.Due == 0 || d.Due < g.done.Due {

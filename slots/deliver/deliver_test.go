@@ -558,7 +558,7 @@ func TestNoReceiver(t *testing.T) {
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		most := rapid.IntRange(1, 20).Draw(rt, "most")
-		window := plan.Ticks(rapid.Int64Range(int64(100*plan.Millisecond), int64(10*plan.Second)).Draw(rt, "window"))
+		window := plan.Ticks(rapid.Int64Range(int64(100*plan.Millisecond), int64(5*plan.Second)).Draw(rt, "window"))
 		failing := rapid.IntRange(0, 80).Draw(rt, "failing, of 100")
 		type step struct {
 			what string

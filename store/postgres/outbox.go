@@ -69,26 +69,28 @@ SELECT now, name, event, requested, due, attempts, status, error
 FROM clock LEFT JOIN (claimed JOIN stint_slot_config ON id = config) ON true
 ORDER BY due, name, event`
 
-// What settles looks rows up by their keys. It says dead <= 0, and not dead = 0, so
-// that the index of what is due is none that could be used instead.
+// heldOnes finds the rows of the keys $2, each of them held by its lease of $3.
+const heldOnes = ` CROSS JOIN LATERAL (
+	SELECT ctid AS place, lease AS by, dead FROM stint_slot_delivery
+	WHERE config = (SELECT id FROM stint_slot_config WHERE name = $1) AND event = k.id LIMIT 1
+) AS d WHERE d.by = k.lease AND d.dead = 0`
 
 const endDeliveries = `
 DELETE FROM stint_slot_delivery WHERE ctid = ANY (ARRAY(
-	SELECT place FROM unnest($2::bytea[], $3::bigint[]) AS k (id, lease) CROSS JOIN LATERAL (
-		SELECT ctid AS place FROM stint_slot_delivery AS d
-		WHERE d.config = (SELECT id FROM stint_slot_config WHERE name = $1) AND d.event = k.id AND d.lease = k.lease AND d.dead <= 0 LIMIT 1
-	) AS d
+	SELECT place FROM unnest($2::bytea[], $3::bigint[]) AS k (id, lease)` + heldOnes + `
 ))`
 
 const buryDeliveries = `
-UPDATE stint_slot_delivery AS d SET dead = {now}, attempts = k.attempts, status = k.status, error = k.error
-FROM unnest($2::bytea[], $3::bigint[], $4::integer[], $5::integer[], $6::text[]) AS k (id, lease, attempts, status, error)
-WHERE d.config = (SELECT id FROM stint_slot_config WHERE name = $1) AND d.event = k.id AND d.lease = k.lease AND d.dead <= 0`
+UPDATE stint_slot_delivery AS t SET dead = {now}, attempts = s.attempts, status = s.status, error = s.error FROM (
+	SELECT d.place, k.attempts, k.status, k.error
+	FROM unnest($2::bytea[], $3::bigint[], $4::integer[], $5::integer[], $6::text[]) AS k (id, lease, attempts, status, error)` + heldOnes + `
+	OFFSET 0
+) AS s WHERE t.ctid = s.place`
 
 const releaseDeliveries = `
-UPDATE stint_slot_delivery AS d SET leased_until = 0
-FROM unnest($2::bytea[], $3::bigint[]) AS k (id, lease)
-WHERE d.config = (SELECT id FROM stint_slot_config WHERE name = $1) AND d.event = k.id AND d.lease = k.lease AND d.dead <= 0`
+UPDATE stint_slot_delivery SET leased_until = 0 WHERE ctid = ANY (ARRAY(
+	SELECT place FROM unnest($2::bytea[], $3::bigint[]) AS k (id, lease)` + heldOnes + `
+))`
 
 const lockDeliveries = `
 SELECT count(*) FROM unnest($2::bytea[]) AS k (id) CROSS JOIN LATERAL (
