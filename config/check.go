@@ -46,6 +46,10 @@ func (l *loading) checkFile() {
 	l.check("sync.max_keys", checkNumber(f.Sync.MaxKeys, 1, 1<<30))
 	l.check("slots.store", checkSlotStore(f.Slots.Store))
 	l.check("slots.timeout", checkSpan(f.Slots.Timeout, 100*time.Millisecond, time.Minute))
+	l.check("slots.delivery.secret", checkSecret(f))
+	l.check("slots.delivery.timeout", checkSpan(f.Slots.Delivery.Timeout, 100*time.Millisecond, time.Minute))
+	l.check("slots.delivery.attempts", checkNumber(f.Slots.Delivery.Attempts, 1, 100))
+	l.check("slots.delivery.grace", checkSpan(f.Slots.Delivery.Grace, 0, 2*time.Second))
 	l.check("admin.token", checkToken(f))
 	l.check("log.denied_per_second", checkNumber(f.Log.DeniedPerSecond, 0, 1_000_000))
 	l.check("telemetry.top_clients.attribute", checkTopAttribute(f.Telemetry.TopClients.Attribute))
@@ -78,6 +82,32 @@ func checkToken(f *File) error {
 		return fmt.Errorf("listen.api is %s, which others can reach, and slots are not off; write admin: {token: env:STINT_ADMIN_TOKEN}", quote(f.Listen.API))
 	}
 	return nil
+}
+
+// checkSecret checks what can be told without the environment.
+func checkSecret(f *File) error {
+	name, isName := strings.CutPrefix(f.Slots.Delivery.Secret, environment)
+	switch {
+	case f.Slots.Delivery.Secret != "" && (!isName || name == ""):
+		return errors.New("the secret does not belong in this file; name an environment variable that holds it, such as env:STINT_WEBHOOK_SECRET")
+	case f.Slots.Delivery.Secret != "" && f.Slots.Store == off:
+		return errors.New("there is nothing to deliver while slots.store is off")
+	}
+	return nil
+}
+
+// findSecret makes what the file says of the secret the secret. Whether it can be
+// signed by is for the one who does to say.
+func (l *loading) findSecret() {
+	if l.file.Slots.Delivery.Secret == "" || checkSecret(l.file) != nil {
+		return
+	}
+	name := strings.TrimPrefix(l.file.Slots.Delivery.Secret, environment)
+	secret := os.Getenv(name)
+	if strings.TrimSpace(secret) == "" {
+		l.check("slots.delivery.secret", fmt.Errorf("the environment variable %s holds nothing; set it to a secret: echo whsec_$(openssl rand -base64 32)", quote(name)))
+	}
+	l.file.Slots.Delivery.Secret = secret
 }
 
 // minToken is how long a token must be that is not to be guessed.

@@ -55,8 +55,17 @@ type Sync struct {
 
 // Slots are reserved time slots.
 type Slots struct {
-	Store   string         `yaml:"store" doc:"Where slots are kept: sqlite:FILE, the URL of a PostgreSQL, MySQL or MariaDB database, or env:NAME, the environment variable that holds one of these. A relative FILE is looked for beside the configuration. Default off."`
-	Timeout rules.Duration `yaml:"timeout" doc:"The longest that a booking waits for the store, 100ms to 1m. Default 5s."`
+	Store    string         `yaml:"store" doc:"Where slots are kept: sqlite:FILE, the URL of a PostgreSQL, MySQL or MariaDB database, or env:NAME, the environment variable that holds one of these. A relative FILE is looked for beside the configuration. Default off."`
+	Timeout  rules.Duration `yaml:"timeout" doc:"The longest that a booking waits for the store, 100ms to 1m. Default 5s."`
+	Delivery Delivery       `yaml:"delivery" doc:"How receivers are told that a slot has come, for configs that ask for it. Off without a secret."`
+}
+
+// Delivery is how receivers are told that a slot has come.
+type Delivery struct {
+	Secret   string         `yaml:"secret" doc:"env:NAME, the environment variable with the secret that requests are signed by, written as whsec_ and base64; or several with blanks between them, of which receivers need to know one."`
+	Timeout  rules.Duration `yaml:"timeout" doc:"The longest that a receiver may take to answer, 100ms to 1m. Default 10s."`
+	Attempts int            `yaml:"attempts" doc:"How many attempts are made before an event becomes a dead letter, 1 to 100. Default 12, which take two and a half hours."`
+	Grace    rules.Duration `yaml:"grace" doc:"How late an event may be sent before it gets another slot, 0s to 2s. Default 0s, which stands for a hundredth of its config's window, at least 50ms."`
 }
 
 // Admin is who may change what is in force.
@@ -91,7 +100,7 @@ func defaults() *File {
 		Memory:        Memory{MaxKeys: 1_000_000},
 		StoreTimeout:  rules.Duration(time.Second),
 		Sync:          Sync{Every: rules.Duration(200 * time.Millisecond), MaxKeys: 1_000_000},
-		Slots:         Slots{Store: off, Timeout: rules.Duration(5 * time.Second)},
+		Slots:         Slots{Store: off, Timeout: rules.Duration(5 * time.Second), Delivery: Delivery{Timeout: rules.Duration(10 * time.Second), Attempts: 12}},
 		Headers:       "draft10",
 		Log:           Log{Format: "text", Level: "info", DeniedPerSecond: 10},
 		Telemetry:     Telemetry{TopClients: TopClients{Size: 20}},

@@ -21,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/gate"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/slots"
+	"github.com/stint-dev/stint/slots/deliver"
 	"github.com/stint-dev/stint/store/memory"
 	"github.com/stint-dev/stint/telemetry"
 )
@@ -40,6 +41,9 @@ type Options struct {
 	Stores []Store
 	// Transports are the ways in.
 	Transports []Transport
+	// Sender makes what tells receivers that a slot has come. It is asked for only
+	// if the configuration has a secret to sign by.
+	Sender func(f *config.File) (deliver.Sender, error)
 	// Reload, if set, makes the process read its file again at once.
 	Reload <-chan struct{}
 	// Started, if set, is told the addresses by the names of their
@@ -61,10 +65,12 @@ type Transport struct {
 type Process struct {
 	Gate *gate.Gate
 	// Slots books in Ledger. Both are nil if the configuration keeps no slots.
-	Slots   *slots.Scheduler
-	Ledger  slots.Ledger
-	Metrics *telemetry.Metrics
-	Logger  *slog.Logger
+	Slots  *slots.Scheduler
+	Ledger slots.Ledger
+	// Delivers says that receivers are told of slots that have come.
+	Delivers bool
+	Metrics  *telemetry.Metrics
+	Logger   *slog.Logger
 	// File is the configuration that the process was started with.
 	File *config.File
 	// Ready returns nil if the process should be sent requests, an error that
@@ -156,9 +162,11 @@ func Run(ctx context.Context, o Options) error {
 		Trusted: current.trusts,
 	}
 	if ledger != nil {
-		process.Ledger = ledger
-		process.Slots = slots.New(ledger, &slots.Options{Timeout: time.Duration(cfg.File.Slots.Timeout), Observer: metrics.Slots()})
-		defer process.Slots.Close()
+		stop, err := openSlots(ctx, ledger, o.Sender, process)
+		if err != nil {
+			return err
+		}
+		defer stop()
 	}
 	servers, err := listen(o.Transports, process)
 	if err != nil {

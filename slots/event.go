@@ -101,6 +101,9 @@ type Version struct {
 	// MaxDelay and Horizon bound how late a slot may lie: after the instant that
 	// was asked for, and after now. 0 is any time.
 	MaxDelay, Horizon plan.Ticks
+	// DeliverTo is the URL to which events are delivered that are booked while the
+	// version is in force, see Outbox. "" is nowhere.
+	DeliverTo string
 	// Made is when the version was.
 	Made plan.Ticks
 }

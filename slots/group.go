@@ -22,6 +22,10 @@ type groupTx struct {
 	// mine are the events that it books, and tried those that the try before may
 	// have booked.
 	mine, tried map[string]Event
+	// current is the version in force, and outbox what is to be delivered of what is
+	// altered.
+	current Version
+	outbox  map[string]Delivery
 
 	changed  bool // the config, which has been written
 	changes  Changes
@@ -57,7 +61,7 @@ func (g *groupTx) run(ctx context.Context, ledger Ledger) error {
 	if cached != nil && cached.Revision == g.config.Revision {
 		g.timeline = timeline
 	}
-	for _, step := range []func() error{g.reconfigure, g.book, g.cancel, g.release} {
+	for _, step := range []func() error{g.reconfigure, g.readOutbox, g.book, g.cancel, g.release} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -92,6 +96,7 @@ func (g *groupTx) reconfigure() error {
 			return err
 		}
 	}
+	g.current = inForce(now, g.config)
 	if g.timeline != nil {
 		return nil
 	}
@@ -149,13 +154,40 @@ type wish struct {
 }
 
 func newWish(now plan.Ticks, c *Config, r Request) *wish {
+	v := inForce(now, c)
+	w := &wish{Request: r, now: now, from: max(r.At, now), maxDelay: cmp.Or(r.MaxDelay, v.MaxDelay), horizon: v.Horizon}
+	w.late = later(w.from, w.maxDelay)
+	w.planned = plan.Request{At: max(w.from, c.PausedUntil), Horizon: min(w.late, later(now, w.horizon))}
+	return w
+}
+
+// inForce returns the version that holds now; the first if none does yet.
+func inForce(now plan.Ticks, c *Config) Version {
 	v, ok := c.Current(now)
 	if !ok {
 		v = c.Versions[0]
 	}
-	w := &wish{Request: r, now: now, from: max(r.At, now), maxDelay: cmp.Or(r.MaxDelay, v.MaxDelay), horizon: v.Horizon}
-	w.late = later(w.from, w.maxDelay)
-	w.planned = plan.Request{At: max(w.from, c.PausedUntil), Horizon: min(w.late, later(now, w.horizon))}
+	return v
+}
+
+// newMove returns the wish of an alteration; nil if the event stays where it is.
+func (g *groupTx) newMove(a *alteration) *wish {
+	if a.to == nil || !a.finds(g.known) {
+		return nil
+	}
+	w := newWish(g.tx.Now(), g.config, *a.to)
+	w.move = a
+	if a.postponed == nil {
+		if a.event.Requested == a.to.At {
+			return nil
+		}
+		return w
+	}
+	if !g.holds(a) {
+		return nil
+	}
+	w.maxDelay, w.horizon, w.late = 0, 0, plan.MaxInstant
+	w.planned.Horizon = plan.MaxInstant
 	return w
 }
 
@@ -206,10 +238,10 @@ func (g *groupTx) book() error {
 			w.booking = b
 			wishes = append(wishes, w)
 		}
-		if a := j.alteration; a != nil && a.to != nil && a.finds(g.known) && a.event.Requested != a.to.At {
-			w := newWish(g.tx.Now(), g.config, *a.to)
-			w.move = a
-			wishes = append(wishes, w)
+		for _, a := range j.alterations {
+			if w := g.newMove(a); w != nil {
+				wishes = append(wishes, w)
+			}
 		}
 	}
 	for len(wishes) > 0 {
@@ -291,6 +323,10 @@ func (g *groupTx) settle(w *wish, grant plan.Grant) {
 		return
 	}
 	e := Event{ID: w.ID, Requested: w.At, Slot: slot, Booked: g.tx.Now()}
+	if w.move != nil && w.move.postponed != nil {
+		e.Requested = w.move.event.Requested
+	}
+	g.deliver(w, e)
 	g.mine[e.ID] = e
 	g.changes.Booked = append(g.changes.Booked, e)
 	g.done.Last = max(g.done.Last, e.At)
@@ -338,11 +374,17 @@ func (a *alteration) finds(known map[string]Event) bool {
 // cancel gives back the slots of what is cancelled.
 func (g *groupTx) cancel() error {
 	for _, j := range g.group {
-		if a := j.alteration; a != nil && a.to == nil && a.finds(g.known) && a.event.Cancelled == 0 {
+		for _, a := range j.alterations {
+			if a.to != nil || !a.finds(g.known) || a.event.Cancelled != 0 {
+				continue
+			}
 			g.released = append(g.released, a.event.Slot)
 			a.event.Cancelled = g.tx.Now()
 			g.done.Cancelled++
 			g.changes.Freed = append(g.changes.Freed, a.event)
+			if _, has := g.outbox[a.id]; has {
+				g.changes.Removed = append(g.changes.Removed, a.id)
+			}
 		}
 	}
 	return nil

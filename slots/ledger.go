@@ -92,6 +92,11 @@ type Changes struct {
 	// Reopened are cut out of the runs of full windows, and then Full are added,
 	// in the place of what they overlap.
 	Reopened, Full []plan.Run
+	// Put and Removed are only for an Outbox, and only of configs that deliver or
+	// did. What is Put takes the place of what the outbox has of that event, and is
+	// leased to nobody; Config, Lease and Dead are not set. Removed are ids.
+	Put     []Delivery
+	Removed []string
 }
 
 // Query says which events are wanted.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/slots/plan"
@@ -11,9 +12,9 @@ import (
 
 // job is what one call asks of a config.
 type job struct {
-	bookings   []*booking
-	alteration *alteration
-	change     *change
+	bookings    []*booking
+	alterations []*alteration // of one event each
+	change      *change
 
 	// err is why nothing of it was done, or may have been. done is closed when it
 	// and everything in the parts above is final.
@@ -26,12 +27,14 @@ type booking struct {
 	result *Result
 }
 
-// alteration cancels an event or, if to is not nil, moves it.
+// alteration cancels an event or, if to is not nil, moves it. postponed says how, if
+// that is because it was not delivered.
 type alteration struct {
-	id    string
-	to    *Request
-	event Event
-	err   error
+	id        string
+	to        *Request
+	postponed *Postponement
+	event     Event
+	err       error
 }
 
 type change struct {
@@ -40,7 +43,7 @@ type change struct {
 	err    error
 }
 
-func (j *job) size() int { return max(1, len(j.bookings)) }
+func (j *job) size() int { return max(1, len(j.bookings)+len(j.alterations)) }
 
 // ids are those that j is about.
 func (j *job) ids() []string {
@@ -48,8 +51,8 @@ func (j *job) ids() []string {
 	for _, b := range j.bookings {
 		ids = append(ids, b.ID)
 	}
-	if j.alteration != nil {
-		ids = append(ids, j.alteration.id)
+	for _, a := range j.alterations {
+		ids = append(ids, a.id)
 	}
 	return ids
 }
@@ -156,10 +159,11 @@ func (s *Scheduler) next(l *line) (group []*job) {
 	size := 0
 	altered := make(map[string]bool)
 	for len(l.waiting) > 0 && (size == 0 || size+l.waiting[0].size() <= s.opts.MaxGroup) {
-		if a := l.waiting[0].alteration; a != nil {
-			if altered[a.id] {
-				break // one transaction changes an event once
-			}
+		again := func(a *alteration) bool { return altered[a.id] }
+		if slices.ContainsFunc(l.waiting[0].alterations, again) {
+			break // one transaction changes an event once
+		}
+		for _, a := range l.waiting[0].alterations {
 			altered[a.id] = true
 		}
 		group = append(group, l.waiting[0])

@@ -41,6 +41,9 @@ type Group struct {
 	Booked, Repeated, Refused, Cancelled, Moved int
 	// Last is the latest slot that was booked; 0 if none was.
 	Last plan.Ticks
+	// Due is the earliest slot that was booked for what is to be delivered; 0 if
+	// none was.
+	Due  plan.Ticks
 	Took time.Duration
 	Err  error
 }
@@ -149,7 +152,7 @@ func (s *Scheduler) alter(ctx context.Context, config string, a *alteration) (Ev
 	if err := CheckID(a.id); err != nil {
 		return Event{}, err
 	}
-	if err := s.do(ctx, config, &job{alteration: a}); err != nil {
+	if err := s.do(ctx, config, &job{alterations: []*alteration{a}}); err != nil {
 		return Event{}, err
 	}
 	return a.event, a.err
@@ -162,6 +165,14 @@ func (s *Scheduler) Configure(ctx context.Context, config string, v Version) (Co
 	for field, d := range map[string]plan.Ticks{"max delay": v.MaxDelay, "horizon": v.Horizon} {
 		if d < 0 {
 			return Config{}, fmt.Errorf("%s: %d microseconds is not allowed; 0, which is any time, or more is", field, d)
+		}
+	}
+	if v.DeliverTo != "" {
+		if _, ok := s.ledger.(Outbox); !ok {
+			return Config{}, fmt.Errorf("deliver to: %w", ErrNoOutbox)
+		}
+		if err := CheckURL(v.DeliverTo); err != nil {
+			return Config{}, fmt.Errorf("deliver to: %w", err)
 		}
 	}
 	var made Version

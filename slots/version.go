@@ -20,6 +20,7 @@ type versionJSON struct {
 	Seed     uint64        `json:"seed,omitempty"`
 	MaxDelay plan.Ticks    `json:"max_delay,omitempty"`
 	Horizon  plan.Ticks    `json:"horizon,omitempty"`
+	Deliver  string        `json:"deliver_to,omitempty"`
 	Calendar *calendarJSON `json:"calendar,omitempty"`
 }
 
@@ -44,7 +45,7 @@ type blackoutJSON struct {
 
 // MarshalJSON writes v as a [Ledger] keeps it. UnmarshalJSON reads the same Version.
 func (v Version) MarshalJSON() ([]byte, error) {
-	j := versionJSON{v.Made, v.From, v.Max, v.Window, v.Mode, v.Seed, v.MaxDelay, v.Horizon, nil}
+	j := versionJSON{v.Made, v.From, v.Max, v.Window, v.Mode, v.Seed, v.MaxDelay, v.Horizon, v.DeliverTo, nil}
 	if c := v.Calendar; c != nil {
 		j.Calendar = &calendarJSON{Zone: c.Zone, Holidays: c.Holidays}
 		for _, o := range c.Hours {
@@ -68,7 +69,7 @@ func (v *Version) UnmarshalJSON(text []byte) error {
 	}
 	*v = Version{
 		Version: plan.Version{From: j.From, Max: j.Max, Window: j.Window, Mode: j.Mode, Seed: j.Seed},
-		Made:    j.Made, MaxDelay: j.MaxDelay, Horizon: j.Horizon,
+		Made:    j.Made, MaxDelay: j.MaxDelay, Horizon: j.Horizon, DeliverTo: j.Deliver,
 	}
 	if c := j.Calendar; c != nil {
 		v.Calendar = &plan.Calendar{Zone: c.Zone, Holidays: c.Holidays}

@@ -46,6 +46,7 @@ func TestVersionComesBackFromJSON(t *testing.T) {
 				Seed: rapid.Uint64().Draw(t, "seed"),
 			},
 			Made: ticks.Draw(t, "made"), MaxDelay: ticks.Draw(t, "max delay"), Horizon: ticks.Draw(t, "horizon"),
+			DeliverTo: rapid.String().Draw(t, "deliver to"),
 		}
 		if rapid.Bool().Draw(t, "calendar") {
 			v.Calendar = drawCalendar(t)

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stint-dev/stint/slots"
+	"github.com/stint-dev/stint/slots/deliver"
 	"github.com/stint-dev/stint/slots/plan"
 )
 
@@ -18,6 +19,7 @@ type SlotMetrics struct {
 	took     prometheus.Histogram
 	perGroup prometheus.Histogram
 	backlog  *prometheus.Desc
+	delivery *DeliveryMetrics
 
 	mu   sync.Mutex
 	last map[string]plan.Ticks // the latest slot that this process has booked, by config
@@ -38,8 +40,36 @@ func (m *Metrics) Slots() *SlotMetrics {
 		backlog:  prometheus.NewDesc("stint_slot_backlog_seconds", "How far ahead the latest slot lies that this process has booked.", []string{"config"}, nil),
 		last:     make(map[string]plan.Ticks),
 	}
+	s.delivery = &DeliveryMetrics{
+		slots:    s,
+		events:   r.counters("stint_slot_delivery_events_total", "Events that were due: delivered; failed, to be tried again; dead, not to be; reslotted, for they were late; superseded by whoever moved or cancelled them; unsettled, perhaps to be delivered again.", "config", "outcome"),
+		lateness: r.histogram("stint_slot_delivery_lateness_seconds", "Time from a slot to the attempt to deliver its event.", prometheus.ExponentialBuckets(500e-6, 2, 13)),
+		took:     r.histogram("stint_slot_delivery_duration_seconds", "Time that an attempt took.", prometheus.ExponentialBuckets(1e-3, 2, 16)),
+	}
 	r.MustRegister(s)
 	return s
+}
+
+// DeliveryMetrics count what becomes of events that are due. They are safe for
+// simultaneous use.
+type DeliveryMetrics struct {
+	slots          *SlotMetrics
+	events         *prometheus.CounterVec
+	lateness, took prometheus.Histogram
+}
+
+// Delivery returns the metrics of delivery.
+func (m *SlotMetrics) Delivery() *DeliveryMetrics { return m.delivery }
+
+// Attempted implements deliver.Observer.
+func (m *DeliveryMetrics) Attempted(_ string, late, took time.Duration, _ error) {
+	m.lateness.Observe(late.Seconds())
+	m.took.Observe(took.Seconds())
+}
+
+// Ended implements deliver.Observer.
+func (m *DeliveryMetrics) Ended(config string, o deliver.Outcome) {
+	m.events.WithLabelValues(m.slots.note(config, 0), string(o)).Inc()
 }
 
 // Grouped implements slots.Observer.

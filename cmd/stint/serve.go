@@ -48,6 +48,7 @@ func (c serveCommand) Run(ctx context.Context, std streams) error {
 		Log:        std.err,
 		Stores:     stores,
 		Transports: transports,
+		Sender:     newSender,
 		Reload:     reload,
 	})
 }

@@ -63,7 +63,7 @@ func serve(t *testing.T, upstream http.Handler, yaml string) *process {
 	started := make(chan map[string]net.Addr, 1)
 	go func() {
 		p.ended <- server.Run(ctx, server.Options{
-			Config: p.file, Version: "test", Log: p.log, Stores: stores, Transports: transports, Reload: p.reload,
+			Config: p.file, Version: "test", Log: p.log, Stores: stores, Transports: transports, Sender: newSender, Reload: p.reload,
 			Started: func(a map[string]net.Addr) { started <- a },
 		})
 	}()

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -25,7 +27,9 @@ type slotsCommand struct {
 	Move     slotsMoveCommand     `cmd:"" help:"Book another slot for an event and give its old one back."`
 	List     slotsListCommand     `cmd:"" help:"List events in the order of their slots."`
 	Timeline slotsTimelineCommand `cmd:"" help:"Draw how full the time ahead is."`
-	Pause    slotsPauseCommand    `cmd:"" help:"Keep a config from booking anything before a time."`
+	Pause    slotsPauseCommand    `cmd:"" help:"Keep a config from booking, and delivering, anything before a time."`
+	Dead     slotsDeadCommand     `cmd:"" help:"List the events that could not be delivered."`
+	Redrive  slotsRedriveCommand  `cmd:"" help:"Have events delivered that could not be."`
 }
 
 func (slotsCommand) Help() string {
@@ -115,6 +119,7 @@ type slotsConfigCommand struct {
 	From     instant `placeholder:"TIME" help:"When it begins to hold (default: at once)."`
 	MaxDelay span    `placeholder:"DURATION" help:"How long after the time asked for a slot may lie (default: any time)."`
 	Horizon  span    `placeholder:"DURATION" help:"How far ahead a slot may lie (default: any time)."`
+	Deliver  string  `name:"deliver-url" placeholder:"URL" help:"Where a running stint with slots.delivery delivers the events that are booked from then on (default: nowhere)."`
 }
 
 func (c slotsConfigCommand) Run(ctx context.Context, std streams) error {
@@ -122,7 +127,7 @@ func (c slotsConfigCommand) Run(ctx context.Context, std streams) error {
 		if c.Max != 0 || c.Window != 0 {
 			v := slots.Version{
 				Version:  plan.Version{From: plan.Ticks(c.From), Max: c.Max, Window: plan.Ticks(c.Window), Mode: plan.Mode(c.Mode)},
-				MaxDelay: plan.Ticks(c.MaxDelay), Horizon: plan.Ticks(c.Horizon),
+				MaxDelay: plan.Ticks(c.MaxDelay), Horizon: plan.Ticks(c.Horizon), DeliverTo: c.Deliver,
 			}
 			if _, err := s.Configure(ctx, c.Name, v); err != nil {
 				return err
@@ -139,6 +144,9 @@ func (c slotsConfigCommand) Run(ctx context.Context, std streams) error {
 		}
 		if err := w.Flush(); err != nil {
 			return err
+		}
+		if v, ok := shown.Current(now); ok && v.DeliverTo != "" {
+			fmt.Fprintf(std.out, "delivered to %s\n", v.DeliverTo)
 		}
 		if shown.PausedUntil > now {
 			_, err = fmt.Fprintf(std.out, "paused until %s\n", show(shown.PausedUntil))
@@ -420,4 +428,99 @@ func (c slotsPauseCommand) Run(ctx context.Context, std streams) error {
 		}
 		return err
 	})
+}
+
+type slotsDeadCommand struct {
+	ledgerFlags
+	Limit int `default:"100" placeholder:"N" help:"How many to list at most (default: ${default})."`
+}
+
+func (c slotsDeadCommand) Run(ctx context.Context, std streams) error {
+	return c.with(ctx, func(_ *slots.Scheduler, l slots.Ledger) error {
+		_, err := eachDead(ctx, l, c.Name, c.Limit, func(some []slots.Delivery) error {
+			for _, d := range some {
+				answer := "-"
+				if d.Status != 0 {
+					answer = strconv.Itoa(d.Status)
+				}
+				if _, err := fmt.Fprintf(std.out, "%s\t%s\t%d attempts\t%s\t%s\n", d.ID, show(d.Dead), d.Attempts, answer, d.Error); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// eachDead calls f with dead letters of a config, many at a time, up to a limit.
+func eachDead(ctx context.Context, l slots.Ledger, config string, limit int, f func(some []slots.Delivery) error) (n int, err error) {
+	outbox, can := l.(slots.Outbox)
+	if !can {
+		return 0, slots.ErrNoOutbox
+	}
+	var after *slots.Delivery
+	for n < limit {
+		some, err := outbox.Dead(ctx, config, after, min(1000, limit-n))
+		if err != nil || len(some) == 0 {
+			return n, err
+		}
+		after = &some[len(some)-1]
+		n += len(some)
+		if err := f(some); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+type slotsRedriveCommand struct {
+	ledgerFlags
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of events (default: all that could not be delivered)."`
+}
+
+func (c slotsRedriveCommand) Run(ctx context.Context, std streams) error {
+	return c.with(ctx, func(s *slots.Scheduler, l slots.Ledger) error {
+		redriven, failed := 0, 0
+		redrive := func(ids []string) error {
+			results, err := s.Redrive(ctx, c.Name, ids)
+			for i, r := range results {
+				if r.Err != nil {
+					failed++
+					fmt.Fprintf(std.err, "%s: %v\n", ids[i], notDead(r.Err))
+				} else {
+					redriven++
+				}
+			}
+			return err
+		}
+		var err error
+		if len(c.IDs) > 0 {
+			err = redrive(c.IDs)
+		} else {
+			_, err = eachDead(ctx, l, c.Name, math.MaxInt, func(some []slots.Delivery) error {
+				ids := make([]string, len(some))
+				for i, d := range some {
+					ids[i] = d.ID
+				}
+				return redrive(ids)
+			})
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.out, "%d redriven\n", redriven)
+		if failed > 0 {
+			return fmt.Errorf("%d events are not redriven", failed)
+		}
+		return nil
+	})
+}
+
+// notDead says in other words that an event is no dead letter.
+func notDead(err error) error {
+	if errors.Is(err, slots.ErrLost) {
+		return errors.New("it is no dead letter")
+	}
+	return err
 }

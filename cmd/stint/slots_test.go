@@ -39,6 +39,11 @@ func TestSlotsCommands(t *testing.T) {
 		{"pause 2099-07-01T00:00:00Z", exitOK, `^paused until 2099-07-01T00:00:00.000000Z\n$`, `^$`},
 		{"book --at " + at + " e", exitOK, `^2099-07-01T00:00:00.000000Z`, `^$`},
 		{"pause", exitOK, `^not paused\n$`, `^$`},
+		{"config --max 2 --window PT4S --mode spread --deliver-url ftp://example.com", exitFailed, `^$`, `deliver to: this is not the URL of a receiver; an http or https URL is`},
+		{"config --max 2 --window PT4S --mode spread --deliver-url https://example.com/hooks", exitOK, `\ndelivered to https://example.com/hooks\n$`, `^$`},
+		{"dead", exitOK, `^$`, `^$`},
+		{"redrive", exitOK, `^0 redriven\n$`, `^$`},
+		{"redrive a nobody", exitFailed, `^0 redriven\n$`, `^a: it is no dead letter\nnobody: no such event\n.*2 events are not redriven`},
 		{"get a --store redis://127.0.0.1:1", exitFailed, `^$`, `redis`},
 	} {
 		code, out, errs := stint(t, append([]string{"slots"}, strings.Fields(tt.args)...)...)

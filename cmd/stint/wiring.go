@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/server"
+	"github.com/stint-dev/stint/slots/deliver"
 	"github.com/stint-dev/stint/store/mongodb"
 	"github.com/stint-dev/stint/store/mysql"
 	"github.com/stint-dev/stint/store/postgres"
@@ -22,6 +24,7 @@ import (
 	"github.com/stint-dev/stint/transport/proxy"
 	"github.com/stint-dev/stint/transport/rest"
 	"github.com/stint-dev/stint/transport/slotrest"
+	"github.com/stint-dev/stint/transport/webhook"
 )
 
 // stores are the databases that a configuration may name. A new one is a row.
@@ -59,6 +62,15 @@ func openRedis(ctx context.Context, url string, logger *slog.Logger) (limit.Stor
 	return redis.Open(ctx, url, &redis.Options{Logger: logger})
 }
 
+// newSender makes what tells receivers that a slot has come.
+func newSender(f *config.File) (deliver.Sender, error) {
+	secrets, err := webhook.ParseSecrets(f.Slots.Delivery.Secret)
+	if err != nil {
+		return nil, fmt.Errorf("secret: %w", err)
+	}
+	return webhook.New(secrets, nil)
+}
+
 func newProxy(p *server.Process) (http.Handler, error) {
 	dialect, err := httpanswer.ParseDialect(p.File.Headers)
 	if err != nil {
@@ -91,7 +103,7 @@ func newAPI(p *server.Process) (http.Handler, error) {
 	mux.Handle("/api/", rest.New(p.Gate, &rest.Options{Headers: dialect}))
 	mux.Handle("/auth/", forwardauth.New(p.Gate, &forwardauth.Options{Headers: dialect, TrustedProxy: p.Trusted, Logger: p.Logger}))
 	if p.Slots != nil {
-		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{AdminToken: p.File.Admin.Token, Logger: p.Logger})
+		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{AdminToken: p.File.Admin.Token, Delivers: p.Delivers, Logger: p.Logger})
 		mux.Handle("/api/v1/slots", slots)
 		mux.Handle("/api/v1/slots/", slots)
 		mux.Handle("/admin/rate-limit/", slots)

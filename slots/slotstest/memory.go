@@ -28,6 +28,7 @@ type Memory struct {
 type memoryConfig struct {
 	lock  chan struct{} // holds one of whoever has the lock
 	*book               // guarded by Memory.mu, and changed under the lock only
+	outbox
 }
 
 // book is all that is kept for one config.
@@ -77,7 +78,7 @@ func (m *Memory) Create(ctx context.Context, config string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.configs[config] == nil {
-		m.configs[config] = &memoryConfig{make(chan struct{}, 1), newBook(config)}
+		m.configs[config] = &memoryConfig{make(chan struct{}, 1), newBook(config), newOutbox()}
 	}
 	return nil
 }
@@ -207,6 +208,7 @@ type memoryTx struct {
 	now    plan.Ticks
 	known  map[string]slots.Event
 	forget func() bool
+	posted []*slots.Changes // what the outbox gets when it is committed
 
 	failed, ended bool
 }
@@ -266,7 +268,7 @@ func (t *memoryTx) Write(c *slots.Changes) error {
 		t.book = t.clone()
 	}
 	err := t.apply(c)
-	t.failed = t.failed || err != nil
+	t.failed, t.posted = t.failed || err != nil, append(t.posted, c)
 	return memoryFault("write", err)
 }
 
@@ -286,8 +288,12 @@ func (t *memoryTx) Commit(c *slots.Changes) error {
 		if err := t.apply(c); err != nil {
 			return memoryFault("commit", err)
 		}
+		t.posted = append(t.posted, c)
 	}
 	t.under.book = t.book
+	for _, c := range t.posted {
+		t.under.outbox.post(c)
+	}
 	return nil
 }
 
@@ -303,6 +309,7 @@ func (t *memoryTx) end() {
 	if !t.ended {
 		t.ended = true
 		t.forget()
+		clear(t.under.outbox.held)
 		<-t.under.lock
 	}
 }

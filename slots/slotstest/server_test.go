@@ -123,6 +123,27 @@ func (c *client) Count(ctx context.Context, config string, from, step plan.Ticks
 	return c.Memory.Count(ctx, config, from, step, n)
 }
 
+func (c *client) Claim(ctx context.Context, claim slots.Claim) ([]slots.Delivery, plan.Ticks, error) {
+	if err := c.call("claim"); err != nil {
+		return nil, 0, err
+	}
+	return c.Memory.Claim(ctx, claim)
+}
+
+func (c *client) Settle(ctx context.Context, config string, settled []slots.Settled) error {
+	if err := c.call("settle"); err != nil {
+		return err
+	}
+	return c.Memory.Settle(ctx, config, settled)
+}
+
+func (c *client) Dead(ctx context.Context, config string, after *slots.Delivery, limit int) ([]slots.Delivery, error) {
+	if err := c.call("dead"); err != nil {
+		return nil, err
+	}
+	return c.Memory.Dead(ctx, config, after, limit)
+}
+
 func (c *client) Begin(ctx context.Context, config string, ids []string, cached *slots.Config) (slots.Tx, error) {
 	if err := c.call("begin"); err != nil {
 		return nil, err
@@ -131,11 +152,11 @@ func (c *client) Begin(ctx context.Context, config string, ids []string, cached 
 	if err != nil {
 		return nil, err
 	}
-	return &remoteTx{tx, c}, nil
+	return &remoteTx{tx.(slots.OutboxTx), c}, nil
 }
 
 type remoteTx struct {
-	slots.Tx
+	slots.OutboxTx
 	client *client
 }
 
@@ -147,10 +168,10 @@ func (t *remoteTx) Commit(c *slots.Changes) error {
 		err = t.client.call("commit")
 	}
 	if err == nil {
-		return t.Tx.Commit(c)
+		return t.OutboxTx.Commit(c)
 	}
 	if errors.Is(err, errCut) && rand.IntN(2) == 0 {
-		if err := t.Tx.Commit(c); err != nil {
+		if err := t.OutboxTx.Commit(c); err != nil {
 			return err
 		}
 		return &slots.LedgerError{Store: "remote", Op: "commit", Sent: true, Err: errCut}

@@ -75,6 +75,16 @@ func Run(t *testing.T, h Harness) {
 		{"what is booked survives its client", durability},
 		{"a lost connection is told truthfully", brokenConnection},
 		{"a closed ledger says so", closing},
+		{"what is to be delivered is claimed when it is due, once", claims},
+		{"a lease is for one, and has an end", leases},
+		{"dead letters are listed, page by page", deadLetters},
+		{"what is to be delivered goes with its transaction", outboxTx},
+		{"deliveries are told apart byte by byte", outboxIDs},
+		{"of many who claim at once each has its own", outboxRace},
+		{"schedulers put what is booked into the outbox", outboxBooked},
+		{"schedulers postpone what was not delivered", postponed},
+		{"an outbox without a connection says so", outboxBroken},
+		{"a closed outbox says so", outboxClosed},
 	} {
 		t.Run(property.name, func(t *testing.T) { property.check(t, h) })
 	}

@@ -85,6 +85,7 @@ func (w *writer) changes(c *slots.Changes) {
 	w.events("stint_slot (config, requested, era, win, phase, at, booked, event)", c.Booked)
 	w.windows(c.Windows)
 	w.runs(c)
+	w.outbox(c)
 }
 
 func (w *writer) config(c *slots.Config) {

@@ -767,7 +767,9 @@ func testLedgerPlans(t *testing.T, server string) {
 		"INSERT INTO stint_slot_cancelled (config, event, requested, era, win, phase, at, booked, cancelled) SELECT config, CONCAT('cancelled ', i), i, 0, i, 0, i, i, i"+from,
 		"INSERT INTO stint_slot_window SELECT config, 0, i, x'01'"+from,
 		"INSERT INTO stint_slot_run SELECT config, 0, 3 * i, 3 * i + 2"+from,
+		"INSERT INTO stint_slot_delivery (config, event, requested, due, attempts, status, error, lease, leased_until, dead) SELECT config, CONCAT('event ', i), i, i, 0, 0, '', 0, 0, IF(i % 2 = 0, 0, i)"+from,
 	)
+	outbox := l.(slots.Outbox)
 	asked := connect(t, server)
 	defer asked.Close()
 	read := func() (n int) {
@@ -800,7 +802,25 @@ func testLedgerPlans(t *testing.T, server string) {
 				Reopened: []plan.Run{{From: 5000, To: 5001}}, Full: []plan.Run{{From: 7000, To: 7001}},
 			})
 		}},
+		{"deliveries", func() error { _, err := tx.(slots.OutboxTx).Deliveries([]string{"event 5000", "nobody"}); return err }},
+		{"put", func() error {
+			return tx.Write(&slots.Changes{Put: []slots.Delivery{{ID: "event 5001"}, {ID: "new"}}, Removed: []string{"event 5003"}})
+		}},
 		{"commit", func() error { return tx.Commit(nil) }},
+		{"claim", func() error {
+			some, _, err := outbox.Claim(t.Context(), slots.Claim{From: -3_000_000_000_000_000, Limit: 10, Lease: 7, For: plan.Second})
+			if err == nil && len(some) != 10 {
+				err = fmt.Errorf("%d are claimed", len(some))
+			}
+			return err
+		}},
+		{"settle", func() error {
+			return outbox.Settle(t.Context(), "payments", []slots.Settled{{ID: "event 5010"}, {ID: "event 5012", Fate: slots.Died}, {ID: "event 5014", Fate: slots.Released}})
+		}},
+		{"dead", func() error {
+			_, err := outbox.Dead(t.Context(), "payments", &slots.Delivery{Dead: 5000}, 10)
+			return err
+		}},
 		{"event", func() error { _, err := l.Event(t.Context(), "payments", "event 5000"); return err }},
 		{"events", func() error {
 			_, err := l.Events(t.Context(), "payments", slots.Query{From: plan.MinInstant, Until: plan.MaxInstant, After: &slots.Event{Slot: plan.Slot{At: 5000 * plan.Second}}, Limit: 10})

@@ -19,10 +19,12 @@ func Statements() map[string]string {
 
 // LedgerStatements returns the SQL that a Ledger runs on tables that grow.
 func LedgerStatements() map[string]string {
-	s := ledgerStatementsWith(serverClock)
+	s, o := ledgerStatementsWith(serverClock), outboxStatementsWith(serverClock)
 	return map[string]string{
 		"hold": s.hold, "known": s.known, "versions": s.versions, "load": s.load, "strays": s.strays, "taken": s.taken,
 		"free": s.free, "book": s.book, "keep": s.keep, "empty": s.empty, "cut": s.cut, "extend": s.extend,
 		"config": s.config, "configs": s.configs, "events": s.events, "count": s.count,
+		"put": o.put, "remove": o.remove, "deliveries": o.hold, "claim": o.claim, "deliver": o.deliver, "die": o.die,
+		"release": o.release, "dead": o.dead, "settle": lockDeliveries,
 	}
 }

@@ -22,13 +22,14 @@ import (
 // begin, in which the windows that the last transaction has used are read, too,
 // and one to commit.
 func (s *Store) Ledger() slots.Ledger {
-	return &ledger{store: s, sql: ledgerStatementsWith(s.opts.clock)}
+	return &ledger{store: s, sql: ledgerStatementsWith(s.opts.clock), outbox: outboxStatementsWith(s.opts.clock)}
 }
 
 // ledger is a [slots.Ledger].
 type ledger struct {
-	store *Store
-	sql   ledgerStatements
+	store  *Store
+	sql    ledgerStatements
+	outbox outboxStatements
 
 	uses readahead.Uses
 }

@@ -39,6 +39,7 @@ func (t *ledgerTx) queue(b *pgx.Batch, c *slots.Changes) error {
 		b.Queue(sql.cut, t.id, eras, from, to, true)
 		b.Queue(sql.extend, t.id, eras, from, to)
 	}
+	t.queueOutbox(b, c)
 	return nil
 }
 

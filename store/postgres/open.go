@@ -196,7 +196,7 @@ func checkServer(ctx context.Context, c *pgx.Conn) error {
 }
 
 // slotTables are those of a ledger.
-var slotTables = []string{"stint_slot_config", "stint_slot_version", "stint_slot", "stint_slot_cancelled", "stint_slot_window", "stint_slot_run"}
+var slotTables = []string{"stint_slot_config", "stint_slot_version", "stint_slot", "stint_slot_cancelled", "stint_slot_window", "stint_slot_run", "stint_slot_delivery"}
 
 // checkRights looks whether the user may use all the tables, and returns the
 // channel of that of the states.

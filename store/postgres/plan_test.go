@@ -102,6 +102,16 @@ func testLedgerPlans(t *testing.T, server string) {
 		"configs":  {name, "10"},
 		"events":   {name, "50000", "60000", "50000", "'event'", "10"},
 		"count":    {name, "50000", "1", "50010"},
+
+		"put":        {"1", "'{other}'::bytea[]", numbers, numbers, eras, eras, "'{busy}'::text[]"},
+		"remove":     {"1", ids},
+		"deliveries": {"1", "'{event 50000}'::bytea[]"},
+		"claim":      {"-3000000000000000", "0", "10", "7", "1000000"},
+		"deliver":    {name, "'{event 50001}'::bytea[]", "'{0}'::bigint[]"},
+		"die":        {name, "'{event 50002}'::bytea[]", "'{0}'::bigint[]", eras, eras, "'{busy}'::text[]"},
+		"release":    {name, "'{event 50003}'::bytea[]", "'{0}'::bigint[]"},
+		"dead":       {name, "50000", "'event'", "10"},
+		"settle":     {name, "'{event 50004}'::bytea[]"},
 	}
 	statements := postgres.LedgerStatements()
 	for name, statement := range statements {
@@ -116,6 +126,7 @@ func testLedgerPlans(t *testing.T, server string) {
 		"INSERT INTO stint_slot_cancelled (config, event, requested, era, win, phase, at, booked, cancelled) SELECT 1, convert_to('cancelled ' || i, 'UTF8'), i, 0, i, 0, i, i, i FROM generate_series(1, 100000) AS i",
 		"INSERT INTO stint_slot_window (config, era, win, taken) SELECT 1, 0, i, '\\x01' FROM generate_series(1, 100000) AS i",
 		"INSERT INTO stint_slot_run (config, era, lo, hi) SELECT 1, 0, 3 * i, 3 * i + 2 FROM generate_series(1, 33333) AS i",
+		"INSERT INTO stint_slot_delivery (config, event, requested, due, attempts, status, error, lease, leased_until, dead) SELECT 1, convert_to('event ' || i, 'UTF8'), i, i, 0, 0, '', 0, 0, CASE WHEN i % 2 = 0 THEN 0 ELSE i END FROM generate_series(1, 100000) AS i",
 	} {
 		answer(t, c, fill)
 	}

@@ -28,7 +28,10 @@ func (t *ledgerTx) apply(c *slots.Changes) error {
 	if err := t.cutRuns(c.Full); err != nil {
 		return err
 	}
-	return t.addRuns(c.Full)
+	if err := t.addRuns(c.Full); err != nil {
+		return err
+	}
+	return t.applyOutbox(c)
 }
 
 func (t *ledgerTx) applyConfig(c *slots.Config) error {

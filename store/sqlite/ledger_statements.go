@@ -15,6 +15,9 @@ type ledgerStatements struct {
 
 	revise, free, empty, cut   *sql.Stmt
 	add, bury, book, keep, run rowStatement
+
+	deliveries, remove *sql.Stmt
+	put                rowStatement
 }
 
 // rowStatement inserts rows, one or many at a time.
@@ -61,6 +64,8 @@ DELETE FROM stint_slot_run
 WHERE config = ?1 AND era = ?2 AND lo < ?4 AND hi > ?3
 	AND lo >= coalesce((SELECT max(lo) FROM stint_slot_run WHERE config = ?1 AND era = ?2 AND lo <= ?3), ?3)
 RETURNING lo, hi`,
+		&s.deliveries: "SELECT " + deliveryColumns + " FROM json_each(?2) CROSS JOIN stint_slot_delivery ON config = ?1 AND event = value",
+		&s.remove:     "DELETE FROM stint_slot_delivery WHERE config = ? AND event IN (SELECT value FROM json_each(?))",
 	}
 }
 
@@ -76,11 +81,16 @@ func (s *ledgerStatements) prepare(ctx context.Context, db *sql.DB) (err error) 
 		&s.book: "stint_slot (config, event, requested, era, win, phase, at, booked)",
 		&s.keep: "stint_slot_window (config, era, win, taken)",
 		&s.run:  "stint_slot_run (config, era, lo, hi)",
+		&s.put:  "stint_slot_delivery (config, event, requested, due, attempts, status, error, lease, leased_until, dead)",
 	} {
 		stmt.columns = strings.Count(text, ",") + 1
 		after := ""
 		if stmt == &s.keep {
 			after = " ON CONFLICT (config, era, win) DO UPDATE SET taken = excluded.taken"
+		}
+		if stmt == &s.put {
+			after = " ON CONFLICT (config, event) DO UPDATE SET requested = excluded.requested, due = excluded.due, attempts = excluded.attempts," +
+				" status = excluded.status, error = excluded.error, lease = 0, leased_until = 0, dead = 0"
 		}
 		row := "(?" + strings.Repeat(", ?", stmt.columns-1) + ")"
 		if stmt.one, err = db.PrepareContext(ctx, "INSERT INTO "+text+" VALUES "+row+after); err != nil {

@@ -56,6 +56,9 @@ func (a *api) configure(r *http.Request, body []byte) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	if s.DeliverTo != "" && !a.delivers {
+		return 0, nil, problem(http.StatusUnprocessableEntity, "delivery: this Stint delivers nothing; give it a secret to sign by, as slots.delivery.secret in its configuration")
+	}
 	c, err := a.slots.Configure(r.Context(), s.config, s.Version)
 	if err != nil {
 		return 0, nil, a.notAllowed(r, err, s.config)
@@ -73,7 +76,7 @@ func (a *api) notAllowed(r *http.Request, err error, config string) error {
 	}
 	for name, field := range map[string]string{
 		"max: ": "maxPerWindow", "window: ": "windowSize", "from: ": "effectiveFrom", "mode: ": "mode",
-		"zone: ": "calendar.zone", "hours: ": "calendar.hours", "blackout: ": "calendar.blackouts", "calendar: ": "calendar",
+		"deliver to: ": "delivery", "zone: ": "calendar.zone", "hours: ": "calendar.hours", "blackout: ": "calendar.blackouts", "calendar: ": "calendar",
 	} {
 		if text, is := strings.CutPrefix(err.Error(), name); is {
 			return strictjson.As(field, errors.New(text))

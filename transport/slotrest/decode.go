@@ -177,6 +177,12 @@ func decodeSetting(body []byte) (s setting, err error) {
 			strictjson.Optional("maxDelay", r.span(&s.MaxDelay)),
 			strictjson.Optional("horizon", r.span(&s.Horizon)),
 			strictjson.Optional("effectiveFrom", r.instant(&s.From)),
+			strictjson.Optional("delivery", func() error {
+				return r.Object(strictjson.Required("url", r.Text(func(text string) error {
+					s.DeliverTo = text
+					return slots.CheckURL(text)
+				})))
+			}),
 			strictjson.Optional("calendar", func() error {
 				s.Calendar = new(plan.Calendar)
 				return r.calendar(s.Calendar)

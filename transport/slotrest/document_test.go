@@ -215,6 +215,7 @@ func TestDocumentAndHandlersAgree(t *testing.T) {
 	a.do(t, "POST", "/api/v1/slots", request("a")) // 410
 	a.do(t, "POST", "/api/v1/slots?onConflict=error", request("b"))
 	a.do(t, "GET", "/api/v1/slots/openapi.yaml", "")
+	a.do(t, "POST", "/admin/rate-limit/config", `{"maxPerWindow":1,"windowSize":"PT4S","delivery":{"url":"https://example.com"}}`) // 422
 	for _, err := range []error{errors.New("a fault"), &slots.LedgerError{Store: "s", Op: "op", Err: errors.New("gone")}} {
 		fail(err)
 		for _, e := range everything {
@@ -242,7 +243,7 @@ func TestDocumentAndTypesAgree(t *testing.T) {
 	c := newContract(t)
 	for _, value := range []any{
 		Problem{}, Slot{}, Booking{}, Batch{}, BookedItem{}, RefusedItem{}, Quote{}, Quoted{}, Page{}, Timeline{}, Step{},
-		Config{}, Calendar{}, Blackout{}, History{}, Configs{}, Flushed{},
+		Config{}, Calendar{}, Blackout{}, History{}, Configs{}, Flushed{}, Delivery{}, DeadLetters{}, DeadLetter{}, Redriven{},
 	} {
 		typ := reflect.TypeOf(value)
 		var fields, always []string
@@ -324,6 +325,10 @@ func TestDocumentBounds(t *testing.T) {
 		{[]string{"schemas", "Setting", "properties", "seed", "maximum"}, maxSeed},
 		{[]string{"schemas", "Timeline", "properties", "steps", "maxItems"}, MaxSteps},
 		{[]string{"schemas", "Page", "properties", "slots", "maxItems"}, MaxPage},
+		{[]string{"schemas", "DeadLetters", "properties", "dead", "maxItems"}, MaxPage},
+		{[]string{"schemas", "Redrive", "properties", "eventIds", "maxItems"}, MaxPage},
+		{[]string{"schemas", "Delivery", "properties", "url", "maxLength"}, slots.MaxURLLen},
+		{[]string{"schemas", "DeadLetter", "properties", "error", "maxLength"}, slots.MaxErrorLen},
 		{[]string{"parameters", "limit", "schema", "maximum"}, MaxPage},
 	} {
 		last := len(test.path) - 1

@@ -37,6 +37,9 @@ type Options struct {
 	// Authorization: Bearer. "" lets in whoever reaches them, so it must be set
 	// wherever that is not known to be the operator.
 	AdminToken string
+	// Delivers says that somebody delivers what is due. If nobody does, a config that
+	// asks for it is refused.
+	Delivers bool
 	// Logger is told why a request could not be answered, which callers are not.
 	// Defaults to slog.Default().
 	Logger *slog.Logger
@@ -56,6 +59,7 @@ func New(s *slots.Scheduler, l slots.Ledger, o *Options) http.Handler {
 		if o.Logger != nil {
 			a.logger = o.Logger
 		}
+		a.delivers = o.Delivers
 	}
 	a.routes = a.newRoutes()
 	return a
@@ -67,7 +71,9 @@ type api struct {
 	logger *slog.Logger
 	token  []byte // SHA-256 of the AdminToken; nil if there is none
 	routes routes
-	warned atomic.Int64 // the second of the last fault of the store that was logged
+	// delivers says that somebody does.
+	delivers bool
+	warned   atomic.Int64 // the second of the last fault of the store that was logged
 }
 
 // routes maps path and method to what answers them.
@@ -86,6 +92,8 @@ func (a *api) newRoutes() routes {
 		"/api/v1/slots/batch":              {http.MethodPost: a.answerTo(MaxBatchBody, a.bookBatch)},
 		"/api/v1/slots/quote":              {http.MethodPost: a.answerTo(MaxBody, a.quote)},
 		"/api/v1/slots/timeline":           {http.MethodGet: a.answer(a.timeline)},
+		"/api/v1/slots/dead":               {http.MethodGet: a.answer(a.dead)},
+		"/api/v1/slots/dead/redrive":       {http.MethodPost: a.answerTo(MaxBatchBody, a.redrive)},
 		"/api/v1/slots/openapi.yaml":       {http.MethodGet: document},
 		eventPath:                          {http.MethodGet: a.answer(a.event), http.MethodDelete: a.answer(a.cancel), http.MethodPatch: a.answerTo(MaxBody, a.reschedule)},
 		"/admin/rate-limit/config":         {http.MethodGet: a.answer(a.config), http.MethodPost: a.answerTo(MaxBody, a.configure)},

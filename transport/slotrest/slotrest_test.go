@@ -210,6 +210,8 @@ var everything = []struct{ method, path, body string }{
 	{"POST", "/api/v1/slots/batch", `{"requestedTime":"2025-06-01T12:00:00Z","events":[{"eventId":"a"}]}`},
 	{"POST", "/api/v1/slots/quote", `{"requestedTime":"2025-06-01T12:00:00Z"}`},
 	{"GET", "/api/v1/slots/timeline?from=2025-06-01T12:00:00Z&to=2025-06-01T12:00:04Z&step=PT4S", ""},
+	{"GET", "/api/v1/slots/dead", ""},
+	{"POST", "/api/v1/slots/dead/redrive", `{"eventIds":["a"]}`},
 	{"GET", "/api/v1/slots/a", ""},
 	{"DELETE", "/api/v1/slots/a", ""},
 	{"PATCH", "/api/v1/slots/a", `{"requestedTime":"2025-06-01T13:00:00Z"}`},

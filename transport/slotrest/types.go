@@ -120,8 +120,43 @@ type Config struct {
 	MaxDelay  string    `json:"maxDelay,omitempty"`
 	Horizon   string    `json:"horizon,omitempty"`
 	Calendar  *Calendar `json:"calendar,omitempty"`
+	Delivery  *Delivery `json:"delivery,omitempty"`
 	// PausedUntil is the time before which nothing new is booked.
 	PausedUntil string `json:"pausedUntil,omitempty"`
+}
+
+// Delivery says where events are delivered.
+type Delivery struct {
+	URL string `json:"url"`
+}
+
+// DeadLetters are events that could not be delivered, in the order in which that was
+// given up.
+type DeadLetters struct {
+	ConfigName string       `json:"configName"`
+	Dead       []DeadLetter `json:"dead"`
+	// NextCursor asks for the next page; it is left out of the last one.
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// DeadLetter is one of them.
+type DeadLetter struct {
+	EventID       string `json:"eventId"`
+	ScheduledTime string `json:"scheduledTime"` // of the last attempt
+	RequestedTime string `json:"requestedTime"`
+	DeadSince     string `json:"deadSince"`
+	Attempts      int    `json:"attempts"`
+	// Status is what the receiver has answered last; left out if nothing.
+	Status int    `json:"status,omitempty"`
+	Error  string `json:"error"`
+}
+
+// Redriven says how many dead letters are tried anew.
+type Redriven struct {
+	ConfigName string `json:"configName"`
+	Redriven   int    `json:"redriven"`
+	// NotDead are those of the ids asked for that are no dead letters.
+	NotDead []string `json:"notDead,omitempty"`
 }
 
 // Calendar is a plan.Calendar.
@@ -179,6 +214,9 @@ func newConfigs(c *slots.Config, now plan.Ticks) []Config {
 		}
 		if v.Mode == "" {
 			configs[i].Mode = plan.Jitter
+		}
+		if v.DeliverTo != "" {
+			configs[i].Delivery = &Delivery{v.DeliverTo}
 		}
 		if c.PausedUntil > now {
 			configs[i].PausedUntil = formatTime(c.PausedUntil)
