@@ -176,7 +176,7 @@ func (l *loading) checkAttributes() {
 	identified := append(slices.Collect(maps.Keys(l.file.Identity.Attributes)), "ip")
 	for i := range l.file.Rules {
 		rule, at := &l.file.Rules[i], fmt.Sprintf("rules[%d]", i)
-		known := slices.Concat(identified, []string{"method", "host", "path", "plan"})
+		known := slices.Concat(identified, []string{"method", "host", "path", "api", "plan"})
 		for _, found := range variable.FindAllStringSubmatch(rule.Match.Path, -1) {
 			if slices.Contains(identified, found[1]) {
 				l.check(at+".match.path", fmt.Errorf("{%s} is also the name of an identity attribute; rename one of them", found[1]))

@@ -26,21 +26,25 @@ func Compile(spec Spec) (*Set, []Problem) {
 		policies: map[string]string{},
 		same:     map[string]string{},
 	}
+	c.paths = c.compilePaths("paths", &spec.Paths)
 	c.plans = c.compilePlans(spec.Plans)
 	if n := len(spec.Rules); n > maxRules {
 		c.problem("rules", "%d are given; at most %d are allowed", n, maxRules)
 		spec.Rules = spec.Rules[:maxRules]
 	}
-	set := &Set{plans: c.plans}
+	set := &Set{plans: c.plans, paths: c.paths}
 	for i := range spec.Rules {
 		rule := c.compileRule(i, &spec.Rules[i])
 		set.rules = append(set.rules, rule)
-		set.root.add(rule.match.template, int32(i))
+		set.templates(rule).add(rule.match.template, int32(i))
 	}
 	if c.failed > 0 {
 		return nil, c.problems
 	}
-	set.root.build(func(i int32) []condition { return set.rules[i].match.exact() })
+	conditions := func(i int32) []condition { return set.rules[i].match.exact() }
+	set.root.build(conditions)
+	set.apis.build(conditions)
+	set.usesAPI = c.usesAPI
 	return set, c.problems
 }
 
@@ -49,6 +53,8 @@ func Compile(spec Spec) (*Set, []Problem) {
 type compiler struct {
 	problems []Problem
 	failed   int // how many of problems are not warnings
+	paths    paths
+	usesAPI  bool // something depends on the attribute api
 	plans    plans
 	names    map[string]int    // of the rules seen, to their position
 	policies map[string]string // names of the policies seen, to their path

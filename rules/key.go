@@ -187,6 +187,7 @@ func (c *compiler) compileKey(at string, spec []string) []keyPart {
 			c.problem(item(at, i), "%q is there already; leave one out", text)
 		default:
 			parts = append(parts, part)
+			c.usesAPI = c.usesAPI || slices.Contains(part, apiAttribute)
 		}
 	}
 	return parts

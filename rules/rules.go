@@ -73,7 +73,20 @@ type Match struct {
 type Set struct {
 	rules []*Rule
 	plans plans
-	root  node
+	root  node // of the templates of paths
+	paths paths
+	// usesAPI says that a rule depends on the attribute api. apis are the
+	// templates of APIs.
+	usesAPI bool
+	apis    node
+}
+
+// templates returns the tree that a rule's template is in.
+func (s *Set) templates(r *Rule) *node {
+	if r.match.ofAPI {
+		return &s.apis
+	}
+	return &s.root
 }
 
 // Rules returns the rules in the order of the Spec.

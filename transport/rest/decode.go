@@ -120,6 +120,8 @@ func attributeName(name string) (string, error) {
 	switch name {
 	case "method", "host", "path":
 		return "", bad("give it beside attributes, not among them")
+	case "api":
+		return "", bad("it is made of the path; give that, beside attributes")
 	}
 	return name, nil
 }
