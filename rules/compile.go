@@ -21,9 +21,31 @@ const (
 // in the order of the Spec. The Set is nil if there is any problem that is not
 // a warning; otherwise it goes on to use spec, which must not change any more.
 func Compile(spec Spec) (*Set, []Problem) {
-	c := compiler{
-		names:    map[string]int{},
-		policies: map[string]string{},
+	c := newCompiler(spec)
+	set := c.finish()
+	return set, c.problems
+}
+
+// compiler collects what is wrong with a Spec while it is compiled from its
+// beginning to its end.
+type compiler struct {
+	set      *Set
+	problems []Problem
+	failed   int // how many of problems are not warnings
+	paths    paths
+	usesAPI  bool // something depends on the attribute api
+	plans    plans
+	place    string            // where the rule stands that is being compiled
+	names    taken             // by the rules seen
+	policies taken             // by the limits seen
+	same     map[string]string // signatures of the rules seen, to their name
+}
+
+// newCompiler returns a compiler that has compiled spec.
+func newCompiler(spec Spec) *compiler {
+	c := &compiler{
+		names:    taken{at: map[string]string{}},
+		policies: taken{at: map[string]string{}},
 		same:     map[string]string{},
 	}
 	c.paths = c.compilePaths("paths", &spec.Paths)
@@ -32,33 +54,31 @@ func Compile(spec Spec) (*Set, []Problem) {
 		c.problem("rules", "%d are given; at most %d are allowed", n, maxRules)
 		spec.Rules = spec.Rules[:maxRules]
 	}
-	set := &Set{plans: c.plans, paths: c.paths}
+	c.set = &Set{plans: c.plans, paths: c.paths}
 	for i := range spec.Rules {
-		rule := c.compileRule(i, &spec.Rules[i])
-		set.rules = append(set.rules, rule)
-		set.templates(rule).add(rule.match.template, int32(i))
+		c.place = item("rules", i)
+		c.add(c.compileRule(c.place, &spec.Rules[i]))
 	}
-	if c.failed > 0 {
-		return nil, c.problems
-	}
-	conditions := func(i int32) []condition { return set.rules[i].match.exact() }
-	set.root.build(conditions)
-	set.apis.build(conditions)
-	set.usesAPI = c.usesAPI
-	return set, c.problems
+	return c
 }
 
-// compiler collects what is wrong with a Spec while it is compiled from its
-// beginning to its end.
-type compiler struct {
-	problems []Problem
-	failed   int // how many of problems are not warnings
-	paths    paths
-	usesAPI  bool // something depends on the attribute api
-	plans    plans
-	names    map[string]int    // of the rules seen, to their position
-	policies map[string]string // names of the policies seen, to their path
-	same     map[string]string // signatures of the rules seen, to their name
+// add puts a rule into the Set, behind those that are there.
+func (c *compiler) add(r *Rule) {
+	r.position = len(c.set.rules)
+	c.set.rules = append(c.set.rules, r)
+	c.set.templates(r).add(r.match.template, int32(r.position))
+}
+
+// finish returns the Set, or nil if there is a problem in the Spec.
+func (c *compiler) finish() *Set {
+	if c.failed > 0 {
+		return nil
+	}
+	conditions := func(i int32) []condition { return c.set.rules[i].match.exact() }
+	c.set.root.build(conditions)
+	c.set.apis.build(conditions)
+	c.set.usesAPI = c.usesAPI
+	return c.set
 }
 
 func (c *compiler) problem(at, format string, args ...any) {
@@ -83,18 +103,16 @@ func (c *compiler) unknown(at, word string, allowed []string) {
 func item(at string, i int) string { return fmt.Sprintf("%s[%d]", at, i) }
 
 // compileRule goes through a rule in the order of its fields.
-func (c *compiler) compileRule(position int, spec *RuleSpec) *Rule {
+func (c *compiler) compileRule(at string, spec *RuleSpec) *Rule {
 	before := c.failed
-	at := item("rules", position)
 	r := &Rule{
-		Name:     spec.Name,
-		Cost:     spec.Cost,
-		Shadow:   spec.Shadow,
-		Status:   spec.Status,
-		Spec:     spec,
-		position: position,
+		Name:   spec.Name,
+		Cost:   spec.Cost,
+		Shadow: spec.Shadow,
+		Status: spec.Status,
+		Spec:   spec,
 	}
-	named := c.checkName(at+".name", position, spec.Name)
+	named := c.checkName(at+".name", spec.Name)
 	r.match = c.compileMatch(at+".match", &spec.Match)
 	r.key = c.compileKey(at+".key", spec.Key)
 	r.Policies = c.compileLimits(at+".limits", spec, named)
@@ -117,17 +135,17 @@ func (c *compiler) compileRule(position int, spec *RuleSpec) *Rule {
 }
 
 // checkName reports whether a rule's name is sound.
-func (c *compiler) checkName(at string, position int, name string) bool {
-	first, taken := c.names[name]
+func (c *compiler) checkName(at, name string) bool {
+	first, taken := c.names.at[name]
 	switch {
 	case name == "":
 		c.problem(at, "is missing; %s", nameHelp)
 	case !isName(name):
 		c.problem(at, "%q is not a name; %s", name, nameHelp)
 	case taken:
-		c.problem(at, "%q is already the name of %s", name, item("rules", first))
+		c.problem(at, "%q is already the name of %s", name, first)
 	default:
-		c.names[name] = position
+		c.names.take(name, c.place)
 		return true
 	}
 	return false

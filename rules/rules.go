@@ -42,6 +42,8 @@ type Rule struct {
 	MaxQueue int
 	// Policies are the rule's limits without any override.
 	Policies []*limit.Policy
+	// Row is the id of the row that the rule is from, 0 if it is from no table.
+	Row int64
 	// Spec is what the rule was made from.
 	Spec *RuleSpec
 
