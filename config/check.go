@@ -172,6 +172,14 @@ func checkTopAttribute(name string) error {
 // variable is a {name} or {name...} of a path template.
 var variable = regexp.MustCompile(`\{([^{}]*?)(?:\.\.\.)?\}`)
 
+// caughtBy returns the variables of a path template: all of each, and its name.
+func caughtBy(template string) [][]string {
+	if !strings.Contains(template, "{") {
+		return nil
+	}
+	return variable.FindAllStringSubmatch(template, -1)
+}
+
 // checkAttributes holds the attributes that the rules depend on against those
 // that there are.
 func (l *loading) checkAttributes() {
@@ -203,7 +211,7 @@ func (f *File) identified() []string {
 // that there are.
 func (f *File) attributeProblems(rule *rules.RuleSpec, identified []string) (found []rules.Problem) {
 	known := slices.Concat(identified, []string{"method", "host", "path", "api", "plan"})
-	for _, caught := range variable.FindAllStringSubmatch(rule.Match.Path, -1) {
+	for _, caught := range caughtBy(rule.Match.Path) {
 		if slices.Contains(identified, caught[1]) {
 			found = append(found, rules.Problem{Path: "match.path", Message: fmt.Sprintf("{%s} is also the name of an identity attribute; rename one of them", caught[1])})
 		}

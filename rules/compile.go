@@ -38,7 +38,7 @@ type compiler struct {
 	place    string            // where the rule stands that is being compiled
 	names    taken             // by the rules seen
 	policies taken             // by the limits seen
-	same     map[string]string // signatures of the rules seen, to their name
+	same     map[string]*alike // the rules seen, by what they match at a glance
 }
 
 // newCompiler returns a compiler that has compiled spec.
@@ -46,7 +46,7 @@ func newCompiler(spec Spec) *compiler {
 	c := &compiler{
 		names:    taken{at: map[string]string{}},
 		policies: taken{at: map[string]string{}},
-		same:     map[string]string{},
+		same:     map[string]*alike{},
 	}
 	c.paths = c.compilePaths("paths", &spec.Paths)
 	c.plans = c.compilePlans(spec.Plans)
@@ -235,9 +235,53 @@ func (c *compiler) compileQueue(at string, r *Rule, spec *QueueSpec) {
 	r.MaxWait, r.MaxQueue = time.Duration(spec.MaxWait), spec.MaxQueue
 }
 
+// alike are rules that match the same requests, as far as can be told at a glance.
+type alike struct {
+	first      *Rule             // until there is a second one
+	signatures map[string]string // to the names of the rules
+}
+
 // checkSame finds a rule that could be a limit of an earlier one: it differs
 // from it in nothing but name and limits.
 func (c *compiler) checkSame(at string, r *Rule) {
+	glance := r.match.glance()
+	like := c.same[glance]
+	if like == nil {
+		c.same[glance] = &alike{first: r}
+		return
+	}
+	if like.signatures == nil {
+		like.signatures = map[string]string{like.first.signature(): like.first.Name}
+	}
+	signature := r.signature()
+	if first, ok := like.signatures[signature]; ok {
+		c.problem(at, "matches and counts exactly what rule %q does; put its limits into one rule", first)
+		return
+	}
+	like.signatures[signature] = r.Name
+}
+
+// glance returns a text that is the same for any two matchers that are the same.
+func (m *matcher) glance() string {
+	size := len(m.host.name)
+	for _, s := range m.template {
+		size += 1 + len(s.text)
+	}
+	for _, condition := range m.attributes {
+		size += 1 + len(condition.name) + len(condition.text)
+	}
+	text := append(make([]byte, 0, size), m.host.name...)
+	for _, s := range m.template {
+		text = append(append(text, '/'), s.text...)
+	}
+	for _, condition := range m.attributes {
+		text = append(append(append(text, '='), condition.name...), condition.text...)
+	}
+	return string(text)
+}
+
+// signature returns all of a rule but its name and its limits.
+func (r *Rule) signature() string {
 	var key, overrides []string
 	for _, part := range r.key {
 		key = append(key, strings.Join(part, "|"))
@@ -247,13 +291,8 @@ func (c *compiler) checkSame(at string, r *Rule) {
 		overrides = append(overrides, fmt.Sprintf("%q %q %v", o.when, o.until, r.Spec.Overrides[i].Exempt))
 	}
 	m := r.match
-	signature := fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %v %q",
+	return fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %v %q",
 		m.methods, m.host.name, m.template, m.headers, m.attributes, key,
 		r.Cost, r.Shadow, r.Status, r.MaxWait, r.MaxQueue,
 		r.Policies[0].Mode, r.Policies[0].MaxOvershoot, r.Policies[0].OnStoreError, overrides)
-	if first, ok := c.same[signature]; ok {
-		c.problem(at, "matches and counts exactly what rule %q does; put its limits into one rule", first)
-		return
-	}
-	c.same[signature] = r.Name
 }
