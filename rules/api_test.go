@@ -1,6 +1,8 @@
 package rules_test
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +102,26 @@ func TestAPI(t *testing.T) {
 			t.Errorf("API = %q, want /a/12", got)
 		}
 	})
+}
+
+var shownAPI = regexp.MustCompile("(?m)^\\| `(/[^`]*)` \\| `(/[^`]*)` \\|$")
+
+// The manual shows what is so.
+func TestAPIsOfTheManual(t *testing.T) {
+	text, err := os.ReadFile("../docs/rules-file.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := pathNames(t, rules.PathSpec{After: "v1", IDs: []string{"numbers", "uuids", "hashes", "syn*"}, Names: []string{"/entity/alias", "md5"}})
+	shown := shownAPI.FindAllStringSubmatch(string(text), -1)
+	if len(shown) < 5 {
+		t.Errorf("the manual shows %d paths with their APIs, want 5", len(shown))
+	}
+	for _, row := range shown {
+		if got := names.API(row[1]); got != row[2] {
+			t.Errorf("API(%q) = %q, the manual says %q", row[1], got, row[2])
+		}
+	}
 }
 
 func FuzzAPI(f *testing.F) {

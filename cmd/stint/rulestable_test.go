@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/store/mysql"
 	"github.com/stint-dev/stint/store/postgres"
+	"github.com/stint-dev/stint/store/sqlite"
 )
 
 // ruleTable is a table of rules in a database of its own.
@@ -93,8 +97,23 @@ rules:
 
 // quota returns what a process says of a rule to whoever calls a path: its quota,
 // and -1 if it does not hold.
-func quota(p *process, path, rule string) (n int64) {
-	policies := p.get(p.proxy + path).Header.Values("RateLimit-Policy")
+func quota(p *process, path, rule string) (n int64) { return quotaOf(p, "", path, rule) }
+
+// quotaOf is quota for a user.
+func quotaOf(p *process, user, path, rule string) (n int64) {
+	p.t.Helper()
+	r, err := http.NewRequest("GET", p.proxy+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("X-User", user)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	policies := resp.Header.Values("RateLimit-Policy")
 	for policy := range strings.SplitSeq(strings.Join(policies, ","), ",") {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(policy), `"`+rule+`";q=`); ok {
 			fmt.Sscan(rest, &n)
@@ -310,4 +329,72 @@ func TestTenThousandRows(t *testing.T) {
 	}
 	stop()
 	t.Logf("the slowest request meanwhile took %v", <-slowest)
+}
+
+var sqlFence = regexp.MustCompile("(?s)```sql\n(.*?)```")
+
+// TestRulesInADatabase runs the SQL of the manual on every database that it speaks
+// of, under its configuration.
+func TestRulesInADatabase(t *testing.T) {
+	text, err := os.ReadFile("../../docs/rules-in-a-database.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fences := sqlFence.FindAllStringSubmatch(string(text), -1)
+	yaml := regexp.MustCompile("(?s)```yaml\nversion: 1\nproxy: [^\n]*\nrules_from: [^\n]*\n(.*?)```").FindStringSubmatch(string(text))
+	if len(fences) != 7 || yaml == nil {
+		t.Fatalf("%d pieces of SQL, want 7, and a configuration: %v", len(fences), yaml)
+	}
+	for _, kind := range append(ruleTables, sqliteTable) {
+		t.Run(kind.name, func(t *testing.T) {
+			table := kind.open(t)
+			p := serve(t, hello, "rules_from: {store: '"+table.url+"'}\n"+yaml[1])
+			const query = "/repo/v1/entity/syn12/table/query"
+			for i, holds := range []func() bool{
+				func() bool { return quota(p, query, "rule-1") == 10 },
+				func() bool { return quota(p, query, "rule-1") == 20 },
+				func() bool { return deleted(p, "/repo/v1/entity/syn12") == http.StatusServiceUnavailable },
+				func() bool { return quota(p, query, "rule-1") == -1 },
+				func() bool { return quota(p, query, "rule-1") == 20 },
+				func() bool {
+					return quota(p, "/file/v1/file/7", "uploads") == 30 && quotaOf(p, "ann", "/file/v1/file/7", "uploads") == 300
+				},
+				func() bool { return quota(p, "/file/v1/file/7", "uploads") == -1 },
+			} {
+				table.execute(t, fences[i][1])
+				within(t, 5*time.Second, "what the manual says of "+fences[i][1], holds)
+			}
+			if strings.Contains(p.log.String(), "rules table: ") {
+				t.Errorf("a row of the manual is wrong: %s", shortLog(p.log.String()))
+			}
+		})
+	}
+}
+
+var sqliteTable = struct {
+	name string
+	open func(t *testing.T) ruleTable
+}{"sqlite", func(t *testing.T) ruleTable {
+	file := filepath.Join(t.TempDir(), "stint.db")
+	s, err := sqlite.Open(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return ruleTable{url: "sqlite:" + file, source: s.Rules(), db: sqlDB(t, "sqlite", file)}
+}}
+
+// deleted returns the answer to a DELETE.
+func deleted(p *process, path string) int {
+	p.t.Helper()
+	r, err := http.NewRequest("DELETE", p.proxy+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
 }
