@@ -329,6 +329,9 @@ func TestTenThousandRows(t *testing.T) {
 	}
 	stop()
 	t.Logf("the slowest request meanwhile took %v", <-slowest)
+	for _, took := range regexp.MustCompile(`rules table in force.*"took":"([^"]*)"`).FindAllStringSubmatch(p.log.String(), -1) {
+		t.Log("compiled and swapped in", took[1])
+	}
 }
 
 var sqlFence = regexp.MustCompile("(?s)```sql\n(.*?)```")

@@ -600,7 +600,7 @@ func model(t *testing.T, h Harness) {
 	rapid.Check(t, func(r *rapid.T) {
 		base += 10 // ids of its own
 		var m Memory
-		mine, theirs := map[int64]int64{}, map[int64]int64{} // revisions, past ones among them
+		mine, theirs := map[int64]int64{}, map[int64]int64{} // revisions that are past
 		forget := cmpopts.IgnoreFields(rules.Row{}, "Revision", "Modified")
 		for range rapid.IntRange(1, 20).Draw(r, "steps") {
 			s := clients[rapid.IntRange(0, 1).Draw(r, "client")]
@@ -640,7 +640,7 @@ func model(t *testing.T, h Harness) {
 				if diff := cmp.Diff(modelled, got, forget); diff != "" {
 					r.Fatalf("put (-want +got):\n%s", diff)
 				}
-				mine[id], theirs[id] = modelled.Revision, got.Revision
+				mine[id], theirs[id] = a, b
 			}
 		}
 		rows, err := clients[0].List(timeout(t), base, 10)
