@@ -51,8 +51,8 @@ func TestMigrate(t *testing.T) {
 		if diff := cmp.Diff(model, shape(t, url)); diff != "" {
 			t.Errorf("the tables (-migrated +got):\n%s", diff)
 		}
-		if n := number(t, url, "SELECT COUNT(*) FROM stint_schema"); n != 3 {
-			t.Errorf("%d schema versions are noted, want 3", n)
+		if n := number(t, url, "SELECT COUNT(*) FROM stint_schema"); n != 4 {
+			t.Errorf("%d schema versions are noted, want 4", n)
 		}
 		if err := count(t.Context(), open(t, url, nil), "key"); err != nil {
 			t.Error(err)
@@ -83,14 +83,14 @@ func TestMigrate(t *testing.T) {
 		for _, done := range did {
 			all = append(all, done...)
 		}
-		if diff := cmp.Diff([]string{"schema version 1", "schema version 2", "schema version 3"}, all); diff != "" {
+		if diff := cmp.Diff([]string{"schema version 1", "schema version 2", "schema version 3", "schema version 4"}, all); diff != "" {
 			t.Errorf("8 at once have done (-want +got):\n%s", diff)
 		}
 		like(t, url)
 		nothing(t, url)
 	})
 	t.Run("after one that failed halfway", func(t *testing.T) {
-		every := []string{"schema version 1", "schema version 2", "schema version 3"}
+		every := []string{"schema version 1", "schema version 2", "schema version 3", "schema version 4"}
 		for _, test := range []struct {
 			failed string
 			want   []string
@@ -146,10 +146,10 @@ func TestMigrate(t *testing.T) {
 	})
 	t.Run("what is newer", func(t *testing.T) {
 		url := tables(t, server)
-		execute(t, url, "INSERT INTO stint_schema (version) VALUES (4)", "CREATE USER late", "GRANT SELECT ON "+nameOf(t, url)+".* TO late")
+		execute(t, url, "INSERT INTO stint_schema (version) VALUES (5)", "CREATE USER late", "GRANT SELECT ON "+nameOf(t, url)+".* TO late")
 		for _, user := range []string{"root", "late"} {
 			_, err := mysql.Migrate(t.Context(), as(t, url, user, ""))
-			refused(t, "migrate", err, "the tables have schema version 4, and this Stint knows up to 3; run the newer Stint that made them")
+			refused(t, "migrate", err, "the tables have schema version 5, and this Stint knows up to 4; run the newer Stint that made them")
 		}
 	})
 	t.Run("into no database", func(t *testing.T) {
