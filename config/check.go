@@ -44,12 +44,17 @@ func (l *loading) checkFile() {
 	l.check("store_timeout", checkSpan(f.StoreTimeout, time.Millisecond, time.Minute))
 	l.check("sync.every", checkSpan(f.Sync.Every, 10*time.Millisecond, 10*time.Second))
 	l.check("sync.max_keys", checkNumber(f.Sync.MaxKeys, 1, 1<<30))
-	l.check("slots.store", checkSlotStore(f.Slots.Store))
+	l.check("slots.store", checkTableStore(f.Slots.Store, "slots"))
 	l.check("slots.timeout", checkSpan(f.Slots.Timeout, 100*time.Millisecond, time.Minute))
 	l.check("slots.delivery.secret", checkSecret(f))
 	l.check("slots.delivery.timeout", checkSpan(f.Slots.Delivery.Timeout, 100*time.Millisecond, time.Minute))
 	l.check("slots.delivery.attempts", checkNumber(f.Slots.Delivery.Attempts, 1, 100))
 	l.check("slots.delivery.grace", checkSpan(f.Slots.Delivery.Grace, 0, 2*time.Second))
+	l.check("rules_from.store", checkTableStore(f.RulesFrom.Store, "rules"))
+	l.check("rules_from.every", checkSpan(f.RulesFrom.Every, 10*time.Millisecond, 10*time.Second))
+	for _, p := range rules.CheckKey("rules_from.key", f.RulesFrom.Key) {
+		l.check(p.Path, errors.New(p.Message))
+	}
 	l.check("admin.token", checkToken(f))
 	l.check("log.denied_per_second", checkNumber(f.Log.DeniedPerSecond, 0, 1_000_000))
 	l.check("telemetry.top_clients.attribute", checkTopAttribute(f.Telemetry.TopClients.Attribute))
@@ -197,49 +202,74 @@ func checkTopAttribute(name string) error {
 // variable is a {name} or {name...} of a path template.
 var variable = regexp.MustCompile(`\{([^{}]*?)(?:\.\.\.)?\}`)
 
+// caughtBy returns the variables of a path template: all of each, and its name.
+func caughtBy(template string) [][]string {
+	if !strings.Contains(template, "{") {
+		return nil
+	}
+	return variable.FindAllStringSubmatch(template, -1)
+}
+
 // checkAttributes holds the attributes that the rules depend on against those
 // that there are.
 func (l *loading) checkAttributes() {
 	if l.root == nil {
 		return
 	}
-	identified := append(slices.Collect(maps.Keys(l.file.Identity.Attributes)), "ip")
+	identified := l.file.identified()
 	for i := range l.file.Rules {
-		rule, at := &l.file.Rules[i], fmt.Sprintf("rules[%d]", i)
-		known := slices.Concat(identified, []string{"method", "host", "path", "plan"})
-		for _, found := range variable.FindAllStringSubmatch(rule.Match.Path, -1) {
-			if slices.Contains(identified, found[1]) {
-				l.check(at+".match.path", fmt.Errorf("{%s} is also the name of an identity attribute; rename one of them", found[1]))
-			}
-			known = append(known, found[1])
-		}
-		if l.file.Proxy.Upstream == "" || l.incomplete(at+".match") || l.incomplete("identity.attributes") {
-			continue // without a proxy, all callers are the API's
-		}
-		for j, text := range rule.Key {
-			for name := range strings.SplitSeq(text, "|") {
-				l.warnUnknown(fmt.Sprintf("%s.key[%d]", at, j), strings.TrimSpace(name), known)
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(rule.Match.Attributes)) {
-			l.warnUnknown(join(at+".match.attributes", name), name, known)
-		}
-		for j, override := range rule.Overrides {
-			for _, name := range slices.Sorted(maps.Keys(override.When)) {
-				l.warnUnknown(join(fmt.Sprintf("%s.overrides[%d].when", at, j), name), name, known)
+		at := fmt.Sprintf("rules[%d]", i)
+		for _, p := range l.file.attributeProblems(&l.file.Rules[i], identified) {
+			path := join(at, p.Path)
+			switch {
+			case !p.Warning:
+				l.check(path, errors.New(p.Message))
+			case !l.incomplete(at+".match") && !l.incomplete("identity.attributes"):
+				node := locate(l.root, path)
+				l.put(Problem{Line: node.Line, Column: node.Column, Path: path, Warning: true, Message: p.Message})
 			}
 		}
 	}
 }
 
-// warnUnknown warns of an attribute that no request through the proxy has.
-func (l *loading) warnUnknown(path, name string, known []string) {
-	if slices.Contains(known, name) {
-		return
+// identified returns the attributes that identity gives.
+func (f *File) identified() []string {
+	return append(slices.Collect(maps.Keys(f.Identity.Attributes)), "ip")
+}
+
+// attributeProblems holds the attributes that a rule depends on against those
+// that there are.
+func (f *File) attributeProblems(rule *rules.RuleSpec, identified []string) (found []rules.Problem) {
+	known := slices.Concat(identified, []string{"method", "host", "path", "api", "plan"})
+	for _, caught := range caughtBy(rule.Match.Path) {
+		if slices.Contains(identified, caught[1]) {
+			found = append(found, rules.Problem{Path: "match.path", Message: fmt.Sprintf("{%s} is also the name of an identity attribute; rename one of them", caught[1])})
+		}
+		known = append(known, caught[1])
 	}
-	at := locate(l.root, path)
-	l.put(Problem{Line: at.Line, Column: at.Column, Path: path, Warning: true, Message: fmt.Sprintf(
-		"neither identity nor this rule's path gives %s%s; only callers of the API can set it", quote(name), didYouMean(rules.Closest(name, known)))})
+	if f.Proxy.Upstream == "" {
+		return found // all callers are the API's
+	}
+	need := func(path, name string) {
+		if !slices.Contains(known, name) {
+			found = append(found, rules.Problem{Path: path, Warning: true, Message: fmt.Sprintf(
+				"neither identity nor this rule's path gives %s%s; only callers of the API can set it", quote(name), didYouMean(rules.Closest(name, known)))})
+		}
+	}
+	for j, text := range rule.Key {
+		for name := range strings.SplitSeq(text, "|") {
+			need(fmt.Sprintf("key[%d]", j), strings.TrimSpace(name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rule.Match.Attributes)) {
+		need(join("match.attributes", name), name)
+	}
+	for j, override := range rule.Overrides {
+		for _, name := range slices.Sorted(maps.Keys(override.When)) {
+			need(join(fmt.Sprintf("overrides[%d].when", j), name), name)
+		}
+	}
+	return found
 }
 
 // cause returns err without the name of the file, which a Problem has anyway.

@@ -142,6 +142,7 @@ func TestDefaults(t *testing.T) {
 		StoreTimeout:  duration(t, "1s"),
 		Sync:          config.Sync{Every: duration(t, "200ms"), MaxKeys: 1_000_000},
 		Slots:         config.Slots{Store: "off", Timeout: duration(t, "5s"), Delivery: config.Delivery{Timeout: duration(t, "10s"), Attempts: 12}},
+		RulesFrom:     config.RulesFrom{Store: "off", Every: duration(t, "200ms"), Key: []string{"user|ip"}},
 		Headers:       "draft10",
 		Log:           config.Log{Format: "text", Level: "info", DeniedPerSecond: 10},
 		Telemetry:     config.Telemetry{TopClients: config.TopClients{Size: 20}},

@@ -20,6 +20,7 @@ type File struct {
 	StoreTimeout  rules.Duration `yaml:"store_timeout" doc:"The longest that a decision waits for the store, 1ms to 1m. Default 1s."`
 	Sync          Sync           `yaml:"sync" doc:"How processes keep each other posted about synced limits."`
 	Slots         Slots          `yaml:"slots" doc:"Reserved time slots, for programs that ask over the API when a thing may happen."`
+	RulesFrom     RulesFrom      `yaml:"rules_from" doc:"A table with more rules, which hold beside those of this file and can be changed while processes run."`
 	Admin         Admin          `yaml:"admin" doc:"Who may change what is in force, over the API."`
 	Headers       string         `yaml:"headers" enum:"draft10,draft03,legacy,none" doc:"How answers tell what remains: RateLimit and RateLimit-Policy, X-RateLimit-*, RateLimit-*, or not at all. Default draft10."`
 	Log           Log            `yaml:"log" doc:"Log lines, which go to standard error."`
@@ -68,6 +69,13 @@ type Delivery struct {
 	Grace    rules.Duration `yaml:"grace" doc:"How late an event may be sent before it gets another slot, 0s to 2s. Default 0s, which stands for a hundredth of its config's window, at least 50ms."`
 }
 
+// RulesFrom is a table with more rules.
+type RulesFrom struct {
+	Store string         `yaml:"store" doc:"Where the table is: sqlite:FILE, the URL of a PostgreSQL, MySQL or MariaDB database, or env:NAME, the environment variable that holds one of these. A relative FILE is looked for beside the configuration. Default off."`
+	Every rules.Duration `yaml:"every" doc:"How often to ask whether the table has changed, 10ms to 10s. Default 200ms."`
+	Key   []string       `yaml:"key" doc:"What the rows in the plain form count by, as a rule's key. Default: user|ip."`
+}
+
 // Admin is who may change what is in force.
 type Admin struct {
 	Token string `yaml:"token" doc:"env:NAME, the environment variable with the bearer token that callers of the paths under /admin/ have to send. It is needed if listen.api is not a loopback address and slots are not off."`
@@ -101,6 +109,7 @@ func defaults() *File {
 		StoreTimeout:  rules.Duration(time.Second),
 		Sync:          Sync{Every: rules.Duration(200 * time.Millisecond), MaxKeys: 1_000_000},
 		Slots:         Slots{Store: off, Timeout: rules.Duration(5 * time.Second), Delivery: Delivery{Timeout: rules.Duration(10 * time.Second), Attempts: 12}},
+		RulesFrom:     RulesFrom{Store: off, Every: rules.Duration(200 * time.Millisecond), Key: []string{"user|ip"}},
 		Headers:       "draft10",
 		Log:           Log{Format: "text", Level: "info", DeniedPerSecond: 10},
 		Telemetry:     Telemetry{TopClients: TopClients{Size: 20}},
@@ -128,16 +137,17 @@ func (f *File) APIAddress() string {
 }
 
 // NeedRestart returns the names of the fields in which next differs from f and
-// which a running process cannot change: all but identity, plans and rules.
+// which a running process cannot change: all but identity, paths,
+// plans and rules.
 func (f *File) NeedRestart(next *File) []string {
 	var changed []string
 	a, b := reflect.ValueOf(f).Elem(), reflect.ValueOf(next).Elem()
 	for _, field := range fieldsOf(a.Type()) {
 		switch field.name {
-		case "identity", "plans", "rules":
+		case "identity", "paths", "plans", "rules":
 			continue
 		}
-		if a.FieldByIndex(field.index).Interface() != b.FieldByIndex(field.index).Interface() {
+		if !reflect.DeepEqual(a.FieldByIndex(field.index).Interface(), b.FieldByIndex(field.index).Interface()) {
 			changed = append(changed, field.name)
 		}
 	}

@@ -17,26 +17,29 @@ const maxSize = 8 << 20
 // parse reads data as one YAML mapping. If it cannot, it reports why and
 // returns nil.
 func parse(data []byte, p *problems) *yaml.Node {
-	start := &yaml.Node{Line: 1, Column: 1}
+	start, what, begins := &yaml.Node{Line: 1, Column: 1}, "the file", "version: 1"
+	if p.rule {
+		what, begins = "the rule", "name:"
+	}
 	if len(data) > maxSize {
 		p.add(start, "", "the file is larger than 8 MiB, the most that is allowed; put callers that are alike into a plan, or tell the plan by an attribute")
 		return nil
 	}
 	if at := invalidText(data); at != nil {
-		p.add(at, "", "the file has bytes here that are not UTF-8 text; save it as UTF-8")
+		p.add(at, "", "%s has bytes here that are not UTF-8 text; save it as UTF-8", what)
 		return nil
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var document, second yaml.Node
 	err := decoder.Decode(&document)
 	if errors.Is(err, io.EOF) || err == nil && document.Content[0].Tag == "!!null" {
-		p.add(start, "", "the file is empty; the least that it needs is version: 1")
+		p.add(start, "", "%s is empty; the least that it needs is %s", what, begins)
 		return nil
 	}
 	if err == nil {
 		switch err = decoder.Decode(&second); {
 		case err == nil:
-			p.add(&second, "", "a second document begins here; a file holds one, remove the --- or split the file")
+			p.add(&second, "", "a second document begins here; %s holds one, remove the --- or split it", what)
 			return nil
 		case errors.Is(err, io.EOF):
 			err = nil
@@ -48,7 +51,7 @@ func parse(data []byte, p *problems) *yaml.Node {
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
-		p.add(root, "", "the file holds %s; a mapping is allowed, which begins with version: 1", kindOf(root))
+		p.add(root, "", "%s holds %s; a mapping is allowed, which begins with %s", what, kindOf(root), begins)
 		return nil
 	}
 	return root

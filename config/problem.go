@@ -52,6 +52,7 @@ const maxProblems = 1000
 // problems collects what is wrong with one file.
 type problems struct {
 	file    string
+	rule    bool // it is one rule of a table, not a file
 	list    []Problem
 	failed  bool // there is one that is more than a warning
 	dropped bool // there are more than list has

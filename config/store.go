@@ -77,23 +77,29 @@ func (l *loading) findStores(dir string) {
 		l.check("store", err)
 		l.file.Store = store
 	}
-	if s := &l.file.Slots; s.Store != off && checkSlotStore(s.Store) == nil {
-		store, err := Store(s.Store, dir)
-		if err == nil {
-			err = checkSlotStore(store)
-		}
-		l.check("slots.store", err)
-		s.Store = store
-	}
+	l.findTableStore(&l.file.Slots.Store, dir, "slots.store", "slots")
+	l.findTableStore(&l.file.RulesFrom.Store, dir, "rules_from.store", "rules")
 }
 
-// slotStores are the kinds of store that can keep slots.
-var slotStores = []string{"sqlite", "postgres", "postgresql", "mysql", "mariadb", "env"}
+func (l *loading) findTableStore(text *string, dir, field, what string) {
+	if *text == off || checkTableStore(*text, what) != nil {
+		return
+	}
+	store, err := Store(*text, dir)
+	if err == nil {
+		err = checkTableStore(store, what)
+	}
+	l.check(field, err)
+	*text = store
+}
 
-// checkSlotStore is checkStore for slots.
-func checkSlotStore(text string) error {
-	if kind, _, _ := strings.Cut(text, ":"); text != off && !slices.Contains(slotStores, kind) {
-		return fmt.Errorf("%s cannot keep slots; off, sqlite:FILE, env:NAME, or the URL of a postgres, mysql or mariadb is allowed", quote(kind))
+// tableStores are the kinds of store that have tables, for slots and for rules.
+var tableStores = []string{"sqlite", "postgres", "postgresql", "mysql", "mariadb", "env"}
+
+// checkTableStore is checkStore for what is kept in tables.
+func checkTableStore(text, what string) error {
+	if kind, _, _ := strings.Cut(text, ":"); text != off && !slices.Contains(tableStores, kind) {
+		return fmt.Errorf("%s cannot keep %s; off, sqlite:FILE, env:NAME, or the URL of a postgres, mysql or mariadb is allowed", quote(kind), what)
 	}
 	if text == off {
 		return nil

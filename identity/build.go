@@ -22,7 +22,7 @@ const (
 )
 
 // reserved are the attributes that requests have without any source.
-var reserved = []string{ipAttribute, "method", "host", "path"}
+var reserved = []string{ipAttribute, "method", "host", "path", "api"}
 
 // builder makes an Identifier of a Spec and collects what is wrong with it.
 type builder struct {

@@ -15,6 +15,7 @@ const (
 	methodAttribute = "method"
 	hostAttribute   = "host"
 	pathAttribute   = "path"
+	apiAttribute    = "api"
 	planAttribute   = "plan"
 )
 
@@ -26,7 +27,9 @@ func IsAttributeName(name string) bool {
 	}) < 0
 }
 
-func checkAttributeName(name string) (string, error) {
+// attributeName returns name if an attribute may have it.
+func (c *compiler) attributeName(name string) (string, error) {
+	c.usesAPI = c.usesAPI || name == apiAttribute
 	if !IsAttributeName(name) {
 		return "", fmt.Errorf("%q is not an attribute; %s", name, attributeNameHelp)
 	}
@@ -34,12 +37,14 @@ func checkAttributeName(name string) (string, error) {
 }
 
 // attributes are those of one request as one rule sees them: what the braces
-// of its template catch, then the method, host and path of the request, then
+// of its template catch, then the method, host, path and API of the request, then
 // what the request says about its caller. A caller without a plan has the one
 // whose members it is among.
 type attributes struct {
 	request   Request
 	path      string // normalised
+	api       string // if a rule of the Set depends on it
+	matched   string // path or api, whichever the rule's template is of
 	plans     *plans
 	variables []variable // of the rule; none if it is not known yet
 }
@@ -47,7 +52,7 @@ type attributes struct {
 func (a *attributes) get(name string) (value string, ok bool) {
 	for i := range a.variables {
 		if v := &a.variables[i]; v.name == name {
-			return v.value(a.path), true
+			return v.value(a.matched), true
 		}
 	}
 	switch name {
@@ -59,6 +64,8 @@ func (a *attributes) get(name string) (value string, ok bool) {
 		return value, value != ""
 	case pathAttribute:
 		return a.path, true
+	case apiAttribute:
+		return a.api, true
 	case planAttribute:
 		return a.plan()
 	}

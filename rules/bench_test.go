@@ -21,6 +21,8 @@ func many(t testing.TB, n int, by string) (*rules.Set, *request) {
 			r.Match.Path = "/api/" + value + "/items/{item}"
 		case "attribute":
 			r.Match.Attributes = map[string]rules.Pattern{"tenant": rules.Pattern(value), "env": "prod"}
+		case "api":
+			r.Match.Attributes = map[string]rules.Pattern{"api": rules.Pattern("/api/" + value + "/items/#")}
 		case "host":
 			r.Match.Host = value + ".example.com"
 		}
@@ -57,6 +59,7 @@ func TestMatchAllocatesOnlyTheKey(t *testing.T) {
 	}
 	mixed := compile(t, everything)
 	manyPaths, toPath := many(t, 1000, "path")
+	manyAPIs, toAPI := many(t, 1000, "api")
 	manyTenants, ofTenant := many(t, 1000, "attribute")
 	for _, c := range []struct {
 		name            string
@@ -71,6 +74,7 @@ func TestMatchAllocatesOnlyTheKey(t *testing.T) {
 		{"nothing to count by", mixed, &request{path: "/login", attributes: attributes{"tenant": "acme"}}, 4, 1},
 		{"a long tenant", mixed, &request{attributes: attributes{"tenant": strings.Repeat("x", 500)}}, 3, 2},
 		{"1000 paths", manyPaths, toPath, 1, 1},
+		{"1000 APIs", manyAPIs, toAPI, 1, 2}, // the second is the API
 		{"1000 attributes", manyTenants, ofTenant, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +95,7 @@ func TestMatchAllocatesOnlyTheKey(t *testing.T) {
 }
 
 func BenchmarkMatch(b *testing.B) {
-	for _, by := range []string{"path", "attribute", "host"} {
+	for _, by := range []string{"path", "api", "attribute", "host"} {
 		for _, n := range []int{1, 100, 10_000} {
 			b.Run(fmt.Sprintf("by=%s/rules=%d", by, n), func(b *testing.B) {
 				set, r := many(b, n, by)
@@ -114,6 +118,18 @@ func BenchmarkNormalizePath(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				rules.NormalizePath(path)
+			}
+		})
+	}
+}
+
+func BenchmarkAPI(b *testing.B) {
+	names := pathNames(b, repository)
+	for name, path := range map[string]string{"clean": "/v1/entity/table/query", "ids": "/repo/v1/entity/syn1571204/version/12/filepreview"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				names.API(path)
 			}
 		})
 	}

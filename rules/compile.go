@@ -21,38 +21,64 @@ const (
 // in the order of the Spec. The Set is nil if there is any problem that is not
 // a warning; otherwise it goes on to use spec, which must not change any more.
 func Compile(spec Spec) (*Set, []Problem) {
-	c := compiler{
-		names:    map[string]int{},
-		policies: map[string]string{},
-		same:     map[string]string{},
-	}
-	c.plans = c.compilePlans(spec.Plans)
-	if n := len(spec.Rules); n > maxRules {
-		c.problem("rules", "%d are given; at most %d are allowed", n, maxRules)
-		spec.Rules = spec.Rules[:maxRules]
-	}
-	set := &Set{plans: c.plans}
-	for i := range spec.Rules {
-		rule := c.compileRule(i, &spec.Rules[i])
-		set.rules = append(set.rules, rule)
-		set.root.add(rule.match.template, int32(i))
-	}
-	if c.failed > 0 {
-		return nil, c.problems
-	}
-	set.root.build(func(i int32) []condition { return set.rules[i].match.exact() })
+	c := newCompiler(spec)
+	set := c.finish()
 	return set, c.problems
 }
 
 // compiler collects what is wrong with a Spec while it is compiled from its
 // beginning to its end.
 type compiler struct {
+	set      *Set
 	problems []Problem
 	failed   int // how many of problems are not warnings
+	paths    paths
+	usesAPI  bool // something depends on the attribute api
 	plans    plans
-	names    map[string]int    // of the rules seen, to their position
-	policies map[string]string // names of the policies seen, to their path
-	same     map[string]string // signatures of the rules seen, to their name
+	place    string            // where the rule stands that is being compiled
+	names    taken             // by the rules seen
+	policies taken             // by the limits seen
+	same     map[string]*alike // the rules seen, by what they match at a glance
+}
+
+// newCompiler returns a compiler that has compiled spec.
+func newCompiler(spec Spec) *compiler {
+	c := &compiler{
+		names:    taken{at: map[string]string{}},
+		policies: taken{at: map[string]string{}},
+		same:     map[string]*alike{},
+	}
+	c.paths = c.compilePaths("paths", &spec.Paths)
+	c.plans = c.compilePlans(spec.Plans)
+	if n := len(spec.Rules); n > maxRules {
+		c.problem("rules", "%d are given; at most %d are allowed", n, maxRules)
+		spec.Rules = spec.Rules[:maxRules]
+	}
+	c.set = &Set{plans: c.plans, paths: c.paths}
+	for i := range spec.Rules {
+		c.place = item("rules", i)
+		c.add(c.compileRule(c.place, &spec.Rules[i]))
+	}
+	return c
+}
+
+// add puts a rule into the Set, behind those that are there.
+func (c *compiler) add(r *Rule) {
+	r.position = len(c.set.rules)
+	c.set.rules = append(c.set.rules, r)
+	c.set.templates(r).add(r.match.template, int32(r.position))
+}
+
+// finish returns the Set, or nil if there is a problem in the Spec.
+func (c *compiler) finish() *Set {
+	if c.failed > 0 {
+		return nil
+	}
+	conditions := func(i int32) []condition { return c.set.rules[i].match.exact() }
+	c.set.root.build(conditions)
+	c.set.apis.build(conditions)
+	c.set.usesAPI = c.usesAPI
+	return c.set
 }
 
 func (c *compiler) problem(at, format string, args ...any) {
@@ -77,18 +103,16 @@ func (c *compiler) unknown(at, word string, allowed []string) {
 func item(at string, i int) string { return fmt.Sprintf("%s[%d]", at, i) }
 
 // compileRule goes through a rule in the order of its fields.
-func (c *compiler) compileRule(position int, spec *RuleSpec) *Rule {
+func (c *compiler) compileRule(at string, spec *RuleSpec) *Rule {
 	before := c.failed
-	at := item("rules", position)
 	r := &Rule{
-		Name:     spec.Name,
-		Cost:     spec.Cost,
-		Shadow:   spec.Shadow,
-		Status:   spec.Status,
-		Spec:     spec,
-		position: position,
+		Name:   spec.Name,
+		Cost:   spec.Cost,
+		Shadow: spec.Shadow,
+		Status: spec.Status,
+		Spec:   spec,
 	}
-	named := c.checkName(at+".name", position, spec.Name)
+	named := c.checkName(at+".name", spec.Name)
 	r.match = c.compileMatch(at+".match", &spec.Match)
 	r.key = c.compileKey(at+".key", spec.Key)
 	r.Policies = c.compileLimits(at+".limits", spec, named)
@@ -111,17 +135,17 @@ func (c *compiler) compileRule(position int, spec *RuleSpec) *Rule {
 }
 
 // checkName reports whether a rule's name is sound.
-func (c *compiler) checkName(at string, position int, name string) bool {
-	first, taken := c.names[name]
+func (c *compiler) checkName(at, name string) bool {
+	first, taken := c.names.at[name]
 	switch {
 	case name == "":
 		c.problem(at, "is missing; %s", nameHelp)
 	case !isName(name):
 		c.problem(at, "%q is not a name; %s", name, nameHelp)
 	case taken:
-		c.problem(at, "%q is already the name of %s", name, item("rules", first))
+		c.problem(at, "%q is already the name of %s", name, first)
 	default:
-		c.names[name] = position
+		c.names.take(name, c.place)
 		return true
 	}
 	return false
@@ -211,9 +235,53 @@ func (c *compiler) compileQueue(at string, r *Rule, spec *QueueSpec) {
 	r.MaxWait, r.MaxQueue = time.Duration(spec.MaxWait), spec.MaxQueue
 }
 
+// alike are rules that match the same requests, as far as can be told at a glance.
+type alike struct {
+	first      *Rule             // until there is a second one
+	signatures map[string]string // to the names of the rules
+}
+
 // checkSame finds a rule that could be a limit of an earlier one: it differs
 // from it in nothing but name and limits.
 func (c *compiler) checkSame(at string, r *Rule) {
+	glance := r.match.glance()
+	like := c.same[glance]
+	if like == nil {
+		c.same[glance] = &alike{first: r}
+		return
+	}
+	if like.signatures == nil {
+		like.signatures = map[string]string{like.first.signature(): like.first.Name}
+	}
+	signature := r.signature()
+	if first, ok := like.signatures[signature]; ok {
+		c.problem(at, "matches and counts exactly what rule %q does; put its limits into one rule", first)
+		return
+	}
+	like.signatures[signature] = r.Name
+}
+
+// glance returns a text that is the same for any two matchers that are the same.
+func (m *matcher) glance() string {
+	size := len(m.host.name)
+	for _, s := range m.template {
+		size += 1 + len(s.text)
+	}
+	for _, condition := range m.attributes {
+		size += 1 + len(condition.name) + len(condition.text)
+	}
+	text := append(make([]byte, 0, size), m.host.name...)
+	for _, s := range m.template {
+		text = append(append(text, '/'), s.text...)
+	}
+	for _, condition := range m.attributes {
+		text = append(append(append(text, '='), condition.name...), condition.text...)
+	}
+	return string(text)
+}
+
+// signature returns all of a rule but its name and its limits.
+func (r *Rule) signature() string {
 	var key, overrides []string
 	for _, part := range r.key {
 		key = append(key, strings.Join(part, "|"))
@@ -223,13 +291,8 @@ func (c *compiler) checkSame(at string, r *Rule) {
 		overrides = append(overrides, fmt.Sprintf("%q %q %v", o.when, o.until, r.Spec.Overrides[i].Exempt))
 	}
 	m := r.match
-	signature := fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %v %q",
+	return fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %v %q",
 		m.methods, m.host.name, m.template, m.headers, m.attributes, key,
 		r.Cost, r.Shadow, r.Status, r.MaxWait, r.MaxQueue,
 		r.Policies[0].Mode, r.Policies[0].MaxOvershoot, r.Policies[0].OnStoreError, overrides)
-	if first, ok := c.same[signature]; ok {
-		c.problem(at, "matches and counts exactly what rule %q does; put its limits into one rule", first)
-		return
-	}
-	c.same[signature] = r.Name
 }

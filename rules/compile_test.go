@@ -139,8 +139,8 @@ func TestProblemsOfOneRule(t *testing.T) {
 func TestProblemsOfTemplates(t *testing.T) {
 	for _, c := range []struct{ template, want string }{
 		{"items/{user}", `"items/{user}" does not begin with a slash; write "/items/{user}"`},
-		{"/items?user={user}", `"/items?user={user}" has a query or a fragment; only the path is matched, end it before "?user={user}"`},
-		{"/items#top", `"/items#top" has a query or a fragment; only the path is matched, end it before "#top"`},
+		{"/items?user={user}", `"/items?user={user}" has a query; only the path is matched, end it before "?user={user}"`},
+		{"/items#top", `"/items#top" has a # in "items#top"; it stands for a whole segment that is an id`},
 		{"/items;v=1", `"/items;v=1" has a ; parameter; they are dropped before a path is matched, leave it out`},
 		{"/items//{user}", `"/items//{user}" has an empty segment; they are dropped before a path is matched, write one slash`},
 		{"/items/%7Euser", `"/items/%7Euser" is percent-encoded; paths are decoded before they are matched, write "/items/~user"`},

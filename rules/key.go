@@ -167,6 +167,13 @@ func isPlain(value string) bool {
 		}) < 0
 }
 
+// CheckKey returns what is wrong with a rule's key that stands at a path.
+func CheckKey(at string, key []string) []Problem {
+	var c compiler
+	c.compileKey(at, key)
+	return c.problems
+}
+
 func (c *compiler) compileKey(at string, spec []string) []keyPart {
 	if len(spec) > maxKeyParts {
 		c.problem(at, "%d attributes are given; at most %d are allowed", len(spec), maxKeyParts)
@@ -187,6 +194,7 @@ func (c *compiler) compileKey(at string, spec []string) []keyPart {
 			c.problem(item(at, i), "%q is there already; leave one out", text)
 		default:
 			parts = append(parts, part)
+			c.usesAPI = c.usesAPI || slices.Contains(part, apiAttribute)
 		}
 	}
 	return parts

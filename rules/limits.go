@@ -41,11 +41,19 @@ func (c *compiler) compileLimits(at string, spec *RuleSpec, named bool) []*limit
 
 // namePolicy checks the name of the limit at a path.
 func (c *compiler) namePolicy(at, name string) {
-	if first, taken := c.policies[name]; taken {
+	if first, taken := c.policies.at[name]; taken {
 		c.problem(at+".name", "%q is already the name of %s; give this limit a name of its own", name, first)
 		return
 	}
-	c.policies[name] = at
+	c.policies.take(name, c.policyPlace(at))
+}
+
+// policyPlace is where the limit at a path stands.
+func (c *compiler) policyPlace(at string) string {
+	if strings.HasPrefix(at, ".") { // a row's
+		return at[1:] + " in " + c.place
+	}
+	return at
 }
 
 func policyName(rule *RuleSpec, l *LimitSpec) string {

@@ -10,17 +10,25 @@ import (
 // clock is only called if an override that would apply has an end.
 //
 // It allocates the keys of the matches, a copy of a path or host that is not
-// in normal form, and more room in dst if it needs it.
+// in normal form, the name of the API if a rule depends on it and it is not a
+// part of the path, and more room in dst if it needs it.
 func (s *Set) Match(dst []Match, r Request, clock func() time.Time) []Match {
 	caller := attributes{request: r, path: NormalizePath(r.Path()), plans: &s.plans}
 	first := len(dst)
-	s.root.visit(caller.path[1:], &caller, func(i int32) {
+	try := func(i int32) {
 		rule, own := s.rules[i], caller
 		own.variables = rule.match.variables
 		if rule.match.test(&own) {
 			dst = append(dst, rule.apply(&own, clock))
 		}
-	})
+	}
+	if s.usesAPI {
+		caller.api = s.paths.api(caller.path)
+		caller.matched = caller.api
+		s.apis.visit(caller.api[1:], &caller, try)
+	}
+	caller.matched = caller.path
+	s.root.visit(caller.path[1:], &caller, try)
 	slices.SortFunc(dst[first:], func(m, n Match) int { return cmp.Compare(m.Rule.position, n.Rule.position) })
 	return dst
 }

@@ -13,6 +13,7 @@ type matcher struct {
 	methods    []string // sorted; none for all
 	host       hostPattern
 	template   []segment
+	ofAPI      bool // the template is of the API, not of the path
 	variables  []variable
 	headers    []condition
 	attributes []condition
@@ -77,13 +78,15 @@ func (c *compiler) compileMatch(at string, spec *MatchSpec) matcher {
 	}
 	if spec.Path == "" {
 		m.template = []segment{{segmentRest, ""}}
-	} else if m.template, err = parseTemplate(spec.Path); err != nil {
+	} else if m.template, err = c.parseTemplate(spec.Path); err != nil {
 		c.problem(at+".path", "%v", err)
 	} else {
 		m.variables = variables(m.template)
+		m.ofAPI = slices.Contains(m.template, segment{segmentText, idSegment})
+		c.usesAPI = c.usesAPI || m.ofAPI
 	}
 	m.headers = c.conditions(at+".headers", spec.Headers, checkHeaderName)
-	m.attributes = c.conditions(at+".attributes", spec.Attributes, checkAttributeName)
+	m.attributes = c.conditions(at+".attributes", spec.Attributes, c.attributeName)
 	return m
 }
 

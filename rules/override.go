@@ -71,7 +71,7 @@ func (c *compiler) compileOverrides(at string, r *Rule) overrides {
 
 func (c *compiler) compileOverride(at string, r *Rule, spec *OverrideSpec) override {
 	before := c.failed
-	o := override{when: c.conditions(at+".when", spec.When, checkAttributeName)}
+	o := override{when: c.conditions(at+".when", spec.When, c.attributeName)}
 	if len(spec.When) == 0 && spec.Plan == "" {
 		c.problem(at, "has neither when nor plan; say which callers it is for")
 	}

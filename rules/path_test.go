@@ -95,7 +95,7 @@ func FuzzNormalizePath(f *testing.F) {
 // place of its braces, and catches that text.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{
-		"/", "/items/{user}", "/files/{path...}", "/{a}/{b}/{c...}", "//", "/{", "/}", "/{}", "/{...}", "/{a...}/b", "/a{b}", "/%41", "/x;y", "/../a", "/{plan}", "/\x00\xff",
+		"/", "/items/{user}", "/files/{path...}", "/{a}/{b}/{c...}", "//", "/{", "/}", "/{}", "/{...}", "/{a...}/b", "/a{b}", "/%41", "/x;y", "/../a", "/{plan}", "/Entity/#/{x...}", "/1/#", "/\x00\xff",
 	} {
 		f.Add(seed)
 	}
@@ -109,7 +109,7 @@ func FuzzTemplate(f *testing.F) {
 			}
 			return
 		}
-		path := strings.ReplaceAll(template, "%", "%25")
+		path := strings.NewReplacer("%", "%25", "#", "%23").Replace(template)
 		for strings.Contains(path, "{") {
 			before, rest, _ := strings.Cut(path, "{")
 			_, after, _ := strings.Cut(rest, "}")

@@ -82,6 +82,9 @@ func (c *compiler) conditions(at string, patterns map[string]Pattern, check func
 			continue
 		}
 		p, err := parsePattern(patterns[name])
+		if err == nil && canonical == apiAttribute {
+			p, err = c.apiPattern(p)
+		}
 		if err != nil {
 			c.problem(at+"."+name, "%v", err)
 			continue

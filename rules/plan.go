@@ -55,7 +55,7 @@ func (c *compiler) compilePlans(spec map[string]Plan) plans {
 }
 
 func (c *compiler) compileMembers(p *plans, plan int, at, attribute string, values []string) {
-	if _, err := checkAttributeName(attribute); err != nil {
+	if _, err := c.attributeName(attribute); err != nil {
 		c.problem(at, "%v", err)
 		return
 	}

@@ -42,6 +42,8 @@ type Rule struct {
 	MaxQueue int
 	// Policies are the rule's limits without any override.
 	Policies []*limit.Policy
+	// Row is the id of the row that the rule is from, 0 if it is from no table.
+	Row int64
 	// Spec is what the rule was made from.
 	Spec *RuleSpec
 
@@ -73,7 +75,20 @@ type Match struct {
 type Set struct {
 	rules []*Rule
 	plans plans
-	root  node
+	root  node // of the templates of paths
+	paths paths
+	// usesAPI says that a rule depends on the attribute api. apis are the
+	// templates of APIs.
+	usesAPI bool
+	apis    node
+}
+
+// templates returns the tree that a rule's template is in.
+func (s *Set) templates(r *Rule) *node {
+	if r.match.ofAPI {
+		return &s.apis
+	}
+	return &s.root
 }
 
 // Rules returns the rules in the order of the Spec.

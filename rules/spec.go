@@ -5,8 +5,17 @@ import "time"
 // Spec is a whole set of rules as people write it. The yaml tags name the
 // fields in a rules file, and doc says what they mean to whoever edits one.
 type Spec struct {
+	Paths PathSpec        `yaml:"paths" doc:"How the attribute api, the name of the API that a request calls, is made of its path."`
 	Plans map[string]Plan `yaml:"plans" doc:"Named groups of callers, for overrides."`
 	Rules []RuleSpec      `yaml:"rules" doc:"The limits. Every rule that matches a request applies; all of them are charged, or none."`
+}
+
+// PathSpec says how the attribute api is made of a path: it is the path with # in
+// place of every id and in lower case, such as /entity/#/bundle.
+type PathSpec struct {
+	After string   `yaml:"after" doc:"A segment, such as v1: the name of an API begins behind the first of it. Where a path has none it is all of the path."`
+	IDs   []string `yaml:"ids" doc:"Which segments are ids: numbers, uuids, hashes (16 hexadecimal digits or more), and a prefix with * behind it, such as syn*, for the prefix and a number. Default: numbers, uuids and hashes."`
+	Names []string `yaml:"names" doc:"Behind what a segment is an id, whatever it is: a segment, such as alias; or all of an API, such as /entity/alias."`
 }
 
 // Plan says who belongs to a plan. A request whose attribute "plan" is set

@@ -24,12 +24,14 @@ const (
 )
 
 // parseTemplate reads a path template, such as /items/{user}. A slash at its
-// end means nothing.
-func parseTemplate(text string) ([]segment, error) {
+// end means nothing. One with a # is of APIs, and in lower case.
+func (c *compiler) parseTemplate(text string) ([]segment, error) {
 	if err := checkTemplate(text); err != nil {
 		return nil, err
 	}
 	var segments []segment
+	before := ""
+	ofAPI := strings.Contains(text, idSegment)
 	trimmed := strings.Trim(text, "/")
 	if trimmed == "" {
 		return nil, nil
@@ -39,9 +41,16 @@ func parseTemplate(text string) ([]segment, error) {
 			return nil, fmt.Errorf("%q goes on behind {%s...}, which takes the rest; put it last", text, segments[n-1].text)
 		}
 		s, err := parseSegment(part)
+		if err == nil && ofAPI && s.kind == segmentText {
+			s.text = lowerASCII(s.text)
+			if isID(&c.paths, before, s.text) {
+				err = fmt.Errorf("has the id %q beside a #; write # for it, too", s.text)
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%q %w", text, err)
 		}
+		before += "/" + s.text
 		if s.kind != segmentText && slices.ContainsFunc(segments, func(o segment) bool { return o.kind != segmentText && o.text == s.text }) {
 			return nil, fmt.Errorf("%q has {%s} twice; give each its own name", text, s.text)
 		}
@@ -57,8 +66,8 @@ func checkTemplate(text string) error {
 		return fmt.Errorf("has %d bytes; at most %d are allowed", len(text), maxTemplate)
 	case !strings.HasPrefix(text, "/"):
 		return fmt.Errorf("%q does not begin with a slash; write %q", text, "/"+text)
-	case strings.ContainsAny(text, "?#"):
-		return fmt.Errorf("%q has a query or a fragment; only the path is matched, end it before %q", text, text[strings.IndexAny(text, "?#"):])
+	case strings.Contains(text, "?"):
+		return fmt.Errorf("%q has a query; only the path is matched, end it before %q", text, text[strings.IndexByte(text, '?'):])
 	case strings.Contains(text, ";"):
 		return fmt.Errorf("%q has a ; parameter; they are dropped before a path is matched, leave it out", text)
 	case strings.Contains(text, "//"):
@@ -72,6 +81,9 @@ func checkTemplate(text string) error {
 func parseSegment(part string) (segment, error) {
 	if part == "." || part == ".." {
 		return segment{}, fmt.Errorf("has a %s segment; they are resolved before a path is matched, write what it leads to", part)
+	}
+	if strings.Contains(part, idSegment) && part != idSegment {
+		return segment{}, fmt.Errorf("has a # in %q; it stands for a whole segment that is an id", part)
 	}
 	if !strings.ContainsAny(part, "{}") {
 		return segment{segmentText, part}, nil
@@ -90,6 +102,8 @@ func parseSegment(part string) (segment, error) {
 		return segment{}, fmt.Errorf("has no name in %q; write {name} or {name...}", part)
 	case !IsAttributeName(s.text):
 		return segment{}, fmt.Errorf("has the name %q; %s", s.text, attributeNameHelp)
+	case s.text == apiAttribute:
+		return segment{}, fmt.Errorf("has {%s}, which is the name of the API that is called; take another name", s.text)
 	case s.text == planAttribute:
 		return segment{}, fmt.Errorf("has {%s}, which would let callers choose their plan; take another name", s.text)
 	}

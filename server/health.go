@@ -26,6 +26,9 @@ func Health(mux *http.ServeMux, p *Process) {
 		case errors.Is(err, ErrDegraded):
 			p.Logger.Warn("degraded", "error", err)
 			fmt.Fprintln(w, "degraded: the store does not answer")
+		case errors.Is(err, ErrRulesStale):
+			p.Logger.Warn("degraded", "error", err)
+			fmt.Fprintln(w, "degraded: "+ErrRulesStale.Error())
 		default:
 			p.Logger.Warn("not ready", "error", err)
 			http.Error(w, "not ready", http.StatusServiceUnavailable)

@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/gate"
 	"github.com/stint-dev/stint/identity"
+	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/telemetry"
 )
 
@@ -27,12 +29,25 @@ type current struct {
 	set     []string
 	logger  *slog.Logger
 	metrics *telemetry.Metrics
+
+	// table is where more rules come from, nil if nowhere. rows are those of it,
+	// and made is what makes rules of them.
+	table *RuleTable
+	rows  tableRows
+	made  config.Table
 }
 
-// follow keeps up with the file until ctx ends. The file is read rather than
+// follow keeps up with the file and with the table until ctx ends. The file is read rather than
 // watched: that works for editors that replace it, for links that are switched
 // and on every file system.
 func (c *current) follow(ctx context.Context, reload <-chan struct{}) {
+	changed := make(chan tableRows)
+	if c.table != nil {
+		var following sync.WaitGroup
+		defer following.Wait()
+		version := c.rows.version
+		following.Go(func() { c.table.follow(ctx, version, changed) })
+	}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	tried, _ := os.ReadFile(c.path)
@@ -41,6 +56,10 @@ func (c *current) follow(ctx context.Context, reload <-chan struct{}) {
 		select {
 		case <-ctx.Done():
 			return
+		case c.rows = <-changed:
+			began := time.Now()
+			c.put(c.config)
+			c.logger.Info("rules table in force", "rows", len(c.rows.rows), "rules", len(c.gate.Snapshot().Rules.Rules()), "took", time.Since(began).String())
 		case <-reload:
 			tried, _ = os.ReadFile(c.path)
 			last = tried
@@ -68,11 +87,27 @@ func (c *current) reload() {
 	for _, name := range c.config.File.NeedRestart(next.File) {
 		c.logger.Warn("configuration changed where only a restart can apply it", "field", name)
 	}
-	c.metrics.Loaded(next.Rules)
-	c.gate.Swap(snapshot(next))
+	c.put(next)
 	c.config.Close()
 	c.config = next
-	c.logger.Info("configuration in force", "file", c.path, "rules", len(next.Rules.Rules()))
+	c.logger.Info("configuration in force", "file", c.path, "rules", len(c.gate.Snapshot().Rules.Rules()))
+}
+
+// put puts a configuration in force, with the rules of the table behind its own.
+func (c *current) put(next *config.Config) {
+	s := c.snapshot(next)
+	c.metrics.Loaded(s.Rules)
+	c.gate.Swap(s)
+}
+
+func (c *current) snapshot(of *config.Config) *gate.Snapshot {
+	set := of.Rules
+	if c.table != nil {
+		var problems []rules.RowProblem
+		set, problems = c.made.Compile(of.File, c.rows.rows)
+		c.table.loaded(c.rows, set, problems)
+	}
+	return &gate.Snapshot{Rules: set, Identity: of.Identity}
 }
 
 // trusts reports whether the configuration in force trusts a peer as a proxy.

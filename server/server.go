@@ -69,12 +69,14 @@ type Process struct {
 	Ledger slots.Ledger
 	// Delivers says that receivers are told of slots that have come.
 	Delivers bool
-	Metrics  *telemetry.Metrics
-	Logger   *slog.Logger
+	// Rules is the table that more rules come from, nil if there is none.
+	Rules   *RuleTable
+	Metrics *telemetry.Metrics
+	Logger  *slog.Logger
 	// File is the configuration that the process was started with.
 	File *config.File
-	// Ready returns nil if the process should be sent requests, an error that
-	// wraps ErrDegraded if it should in spite of it, or why it should not.
+	// Ready returns nil if the process should be sent requests, an error that wraps
+	// ErrDegraded or ErrRulesStale if it should in spite of it, or why it should not.
 	Ready func(ctx context.Context) error
 	// Trusted reports whether a peer is a proxy that is believed about callers.
 	Trusted func(peer netip.Addr) bool
@@ -124,10 +126,17 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 
+	table, closer, err := openRules(ctx, o.Stores, cfg.File, shared, logger)
+	if closer != nil {
+		defer closer.Close()
+	}
+	if err != nil {
+		return err
+	}
+
 	metrics := telemetry.NewMetrics(o.Version)
 	metrics.Gauge("stint_memory_keys", "Keys that this process keeps a state of.", func() float64 { return float64(local.Stats().Keys) })
 	metrics.Counter("stint_memory_keys_forgotten_total", "Keys that were forgotten before their time, for memory.max_keys.", func() float64 { return float64(local.Stats().Forgotten) })
-	metrics.Loaded(cfg.Rules)
 	limiter := limit.New(shared, &limit.Options{
 		Local:     local,
 		Timeout:   time.Duration(cfg.File.StoreTimeout),
@@ -140,24 +149,33 @@ func Run(ctx context.Context, o Options) error {
 	if top := cfg.File.Telemetry.TopClients; top.Attribute != "" {
 		observers = append(observers, metrics.TopClients(top.Attribute, top.Size))
 	}
-	current := &current{
-		gate:   gate.New(limiter, snapshot(cfg), &gate.Options{Observer: observers}),
-		config: cfg, path: o.Config, set: o.Set, logger: logger, metrics: metrics,
-	}
+	current := &current{config: cfg, path: o.Config, set: o.Set, logger: logger, metrics: metrics, table: table}
 	defer current.close()
+	if table != nil {
+		table.show(metrics)
+		if current.rows, err = table.read(ctx); err != nil {
+			return fmt.Errorf("rules_from.store: %w", err)
+		}
+	}
+	first := current.snapshot(cfg)
+	metrics.Loaded(first.Rules)
+	current.gate = gate.New(limiter, first, &gate.Options{Observer: observers})
 
 	var stopping atomic.Bool
 	process := &Process{
-		Gate: current.gate, Metrics: metrics, Logger: logger, File: cfg.File,
+		Gate: current.gate, Rules: table, Metrics: metrics, Logger: logger, File: cfg.File,
 		Ready: func(ctx context.Context) error {
 			if stopping.Load() {
 				return errors.New("shutting down")
 			}
-			err := shared.Ping(ctx)
-			if err != nil && !current.needsStore() {
+			switch err := shared.Ping(ctx); {
+			case err == nil:
+				return table.ready()
+			case !current.needsStore():
 				return fmt.Errorf("%w: %w", ErrDegraded, err)
+			default:
+				return err
 			}
-			return err
 		},
 		Trusted: current.trusts,
 	}
@@ -179,10 +197,6 @@ func Run(ctx context.Context, o Options) error {
 	follower.Go(func() { current.follow(following, o.Reload) })
 	defer stop()
 	return serve(ctx, servers, process, &stopping, o.Started)
-}
-
-func snapshot(c *config.Config) *gate.Snapshot {
-	return &gate.Snapshot{Rules: c.Rules, Identity: c.Identity}
 }
 
 // server is one transport that listens.

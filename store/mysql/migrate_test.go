@@ -17,6 +17,7 @@ import (
 var allTables = []string{
 	"stint_schema", "stint_state",
 	"stint_slot_config", "stint_slot_version", "stint_slot", "stint_slot_cancelled", "stint_slot_window", "stint_slot_run", "stint_slot_delivery",
+	"stint_rule", "stint_rule_change",
 }
 
 // shape is what the tables of a database look like.
@@ -37,10 +38,10 @@ func shape(t *testing.T, url string) (all []string) {
 func TestMigrate(t *testing.T) {
 	server := servertest.StartMariaDB(t).URL
 	model := shape(t, tables(t, server))
-	more := map[string]string{"stint_slot_config": ",\n  UNIQUE KEY `name` (`name`)", "stint_slot": ",\n  UNIQUE KEY `event` (`config`,`event`),\n  KEY `at` (`config`,`at`,`event`)",
+	more := map[string]string{"stint_slot_config": ",\n  UNIQUE KEY `name` (`name`)", "stint_rule": ",\n  UNIQUE KEY `name` (`name`),\n  UNIQUE KEY `path` (`path`),\n  KEY `modified` (`modified`)", "stint_rule_change": ",\n  KEY `id` (`id`,`n`)", "stint_slot": ",\n  UNIQUE KEY `event` (`config`,`event`),\n  KEY `at` (`config`,`at`,`event`)",
 		"stint_slot_delivery": ",\n  KEY `due` (`dead`,`due`),\n  KEY `dead` (`config`,`dead`,`event`)"}
 	for i, text := range model {
-		want := `PRIMARY KEY \([a-z,` + "`" + `]*\)` + regexp.QuoteMeta(more[allTables[i]]) + `\n\) ENGINE=InnoDB`
+		want := `PRIMARY KEY \([a-z,` + "`" + `]*\)` + regexp.QuoteMeta(more[allTables[i]]) + `(,\n  CONSTRAINT .*)*\n\) ENGINE=InnoDB`
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("a table with other keys than its primary key%s, or with other than InnoDB:\n%s", more[allTables[i]], text)
 		}
@@ -51,8 +52,8 @@ func TestMigrate(t *testing.T) {
 		if diff := cmp.Diff(model, shape(t, url)); diff != "" {
 			t.Errorf("the tables (-migrated +got):\n%s", diff)
 		}
-		if n := number(t, url, "SELECT COUNT(*) FROM stint_schema"); n != 3 {
-			t.Errorf("%d schema versions are noted, want 3", n)
+		if n := number(t, url, "SELECT COUNT(*) FROM stint_schema"); n != 4 {
+			t.Errorf("%d schema versions are noted, want 4", n)
 		}
 		if err := count(t.Context(), open(t, url, nil), "key"); err != nil {
 			t.Error(err)
@@ -83,23 +84,23 @@ func TestMigrate(t *testing.T) {
 		for _, done := range did {
 			all = append(all, done...)
 		}
-		if diff := cmp.Diff([]string{"schema version 1", "schema version 2", "schema version 3"}, all); diff != "" {
+		if diff := cmp.Diff([]string{"schema version 1", "schema version 2", "schema version 3", "schema version 4"}, all); diff != "" {
 			t.Errorf("8 at once have done (-want +got):\n%s", diff)
 		}
 		like(t, url)
 		nothing(t, url)
 	})
 	t.Run("after one that failed halfway", func(t *testing.T) {
-		both := []string{"schema version 1", "schema version 2", "schema version 3"}
+		every := []string{"schema version 1", "schema version 2", "schema version 3", "schema version 4"}
 		for _, test := range []struct {
 			failed string
 			want   []string
 		}{
-			{"DROP TABLE " + strings.Join(allTables, ", "), both},
-			{"DROP TABLE " + strings.Join(allTables[1:], ", ") + "; DELETE FROM stint_schema", both},
-			{"DELETE FROM stint_schema", both},
-			{"DROP TABLE stint_slot, stint_slot_run; DELETE FROM stint_schema WHERE version >= 2", both[1:]},
-			{"DELETE FROM stint_schema WHERE version >= 2", both[1:]},
+			{"DROP TABLE " + strings.Join(allTables, ", "), every},
+			{"DROP TABLE " + strings.Join(allTables[1:], ", ") + "; DELETE FROM stint_schema", every},
+			{"DELETE FROM stint_schema", every},
+			{"DROP TABLE stint_slot, stint_slot_run; DELETE FROM stint_schema WHERE version >= 2", every[1:]},
+			{"DELETE FROM stint_schema WHERE version >= 2", every[1:]},
 		} {
 			url := tables(t, server)
 			execute(t, url, test.failed)
@@ -146,10 +147,10 @@ func TestMigrate(t *testing.T) {
 	})
 	t.Run("what is newer", func(t *testing.T) {
 		url := tables(t, server)
-		execute(t, url, "INSERT INTO stint_schema (version) VALUES (4)", "CREATE USER late", "GRANT SELECT ON "+nameOf(t, url)+".* TO late")
+		execute(t, url, "INSERT INTO stint_schema (version) VALUES (5)", "CREATE USER late", "GRANT SELECT ON "+nameOf(t, url)+".* TO late")
 		for _, user := range []string{"root", "late"} {
 			_, err := mysql.Migrate(t.Context(), as(t, url, user, ""))
-			refused(t, "migrate", err, "the tables have schema version 4, and this Stint knows up to 3; run the newer Stint that made them")
+			refused(t, "migrate", err, "the tables have schema version 5, and this Stint knows up to 4; run the newer Stint that made them")
 		}
 	})
 	t.Run("into no database", func(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package mysql keeps rate limit states and booked slots in a database of MariaDB
+// Package mysql keeps rate limit states, booked slots and rules in a database of MariaDB
 // 10.5 or newer, or of MySQL 5.7 or newer, for all the nodes that share it. See
-// Store for the states, and Store.Ledger for the slots.
+// Store for the states, Store.Ledger for the slots and Store.Rules for the rules.
 //
 // An Update reads its keys without a lock, and commits what changed by one
 // statement that fails as a whole if somebody else was faster. Only then does it

@@ -149,6 +149,8 @@ var tables = []struct {
 	{"stint_slot_window", 4, "win"},
 	{"stint_slot_run", 4, "hi"},
 	{"stint_slot_delivery", 10, "due"},
+	{"stint_rule", 10, "calls"},
+	{"stint_rule_change", 12, "calls"},
 }
 
 // right is one that a Store needs, and a statement that does nothing and needs it.

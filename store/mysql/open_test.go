@@ -102,7 +102,7 @@ func TestOpenRefusesDatabases(t *testing.T) {
 		"GRANT ALL ON "+name+".* TO once",
 	)
 	execute(t, older, "DELETE FROM stint_schema")
-	execute(t, newer, "INSERT INTO stint_schema (version) VALUES (4)")
+	execute(t, newer, "INSERT INTO stint_schema (version) VALUES (5)")
 	execute(t, half, "DROP TABLE stint_state")
 	execute(t, slotless, "DROP TABLE stint_slot_window")
 	once := connect(t, as(t, standIn, "once", ""))
@@ -124,8 +124,8 @@ func TestOpenRefusesDatabases(t *testing.T) {
 		{"no tables", empty, "the table stint_state is missing; run: stint migrate --store " + empty},
 		{"half the tables", half, "the table stint_state is missing; run: stint migrate --store " + half},
 		{"not all the tables of slots", slotless, "the table stint_slot_window is missing; run: stint migrate --store " + slotless},
-		{"an older schema", older, "the tables have schema version 0, and this Stint needs 3; run: stint migrate --store " + older},
-		{"a newer schema", newer, "the tables have schema version 4, and this Stint knows up to 3; run the newer Stint that made them"},
+		{"an older schema", older, "the tables have schema version 0, and this Stint needs 4; run: stint migrate --store " + older},
+		{"a newer schema", newer, "the tables have schema version 5, and this Stint knows up to 4; run the newer Stint that made them"},
 		{"read-only transactions", standIn + "?tx_read_only=1", "Cannot execute statement in a READ ONLY transaction; set transaction_read_only, which MariaDB calls tx_read_only, to off for this user"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestOpenNamesRights(t *testing.T) {
 	const (
 		there = "`stint-test``s`"
 		all   = "SELECT, INSERT, UPDATE, DELETE"
-		every = "stint_slot, stint_slot_cancelled, stint_slot_config, stint_slot_delivery, stint_slot_run, stint_slot_version, stint_slot_window, stint_state"
+		every = "stint_rule, stint_rule_change, stint_slot, stint_slot_cancelled, stint_slot_config, stint_slot_delivery, stint_slot_run, stint_slot_version, stint_slot_window, stint_state"
 	)
 	// grants are those of rights on tables, in their order.
 	grants := func(rights, database, tables, account string) string {
@@ -182,7 +182,8 @@ func TestOpenNamesRights(t *testing.T) {
 			all + " " + strings.TrimSuffix(every, ", stint_state"), grants(all, here, strings.TrimSuffix(every, ", stint_state"), "'limits'@'%'")},
 		{plain, "stranger", "'stranger'@'%'", []string{"CREATE ON " + here + ".*"},
 			"SELECT stint_schema, nor " + all + " " + every,
-			"GRANT SELECT ON " + here + ".stint_schema TO 'stranger'@'%'; " + grants(all, here, every, "'stranger'@'%'")},
+			grants(all, here, "stint_rule, stint_rule_change", "'stranger'@'%'") + "; GRANT SELECT ON " + here + ".stint_schema TO 'stranger'@'%'; " +
+				grants(all, here, strings.TrimPrefix(every, "stint_rule, stint_rule_change, "), "'stranger'@'%'")},
 		{dashed, "o'reader@home", "'o''reader@home'@'%'", []string{"SELECT ON " + there + ".stint_schema"},
 			all + " " + every, grants(all, there, every, "'o''reader@home'@'%'")},
 	} {

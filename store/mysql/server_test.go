@@ -18,6 +18,8 @@ import (
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
 	"github.com/stint-dev/stint/limit/limittest"
+	"github.com/stint-dev/stint/rules"
+	"github.com/stint-dev/stint/rules/rulestest"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/slotstest"
 	"github.com/stint-dev/stint/store/mysql"
@@ -215,6 +217,26 @@ func (h *harness) limits() limittest.Harness {
 		return reopen(t)
 	}
 	return limittest.Harness{Open: open, Reopen: reopen, Advance: h.advance(), Break: h.cut}
+}
+
+func (h *harness) rules() rulestest.Harness {
+	reopen := func(t testing.TB) (rules.Source, io.Closer) {
+		s := h.client(t)
+		return s.Rules(), s
+	}
+	open := func(t testing.TB) (rules.Source, io.Closer) {
+		h.empty(t)
+		return reopen(t)
+	}
+	return rulestest.Harness{Open: open, Reopen: reopen, Break: h.cut, Session: func(t testing.TB) func(sql string) {
+		db := connect(t, h.clock.url)
+		t.Cleanup(func() { db.Close() })
+		return func(sql string) {
+			if _, err := db.ExecContext(context.Background(), sql); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		}
+	}}
 }
 
 func (h *harness) slots() slotstest.Harness {

@@ -25,6 +25,7 @@ const (
 	tooMany       = "53300"
 	deadlock      = "40P01"
 	serialization = "40001"
+	duplicate     = "23505"
 	notANumber    = "22P02" // see the expression overtaken
 )
 
@@ -96,6 +97,14 @@ func isOvertaken(err error) bool { return err == errOvertaken || code(err) == no
 func again(err error) bool {
 	c := code(err)
 	return c == deadlock || c == serialization || isOvertaken(err)
+}
+
+// constraint names what a row that was refused would break.
+func constraint(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.ConstraintName
+	}
+	return ""
 }
 
 func code(err error) string {

@@ -339,8 +339,8 @@ func testLedgerRights(t *testing.T, server string) {
 		"GRANT SELECT ON stint_schema TO limits", "GRANT SELECT, INSERT, UPDATE, DELETE ON stint_state, stint_slot_config, stint_slot_version, stint_slot, stint_slot_cancelled TO limits")
 	as := at(t, own, url.User("limits"), "")
 	_, err := postgres.Open(t.Context(), as, nil)
-	refused(t, "open", err, "the user limits may not SELECT, INSERT, UPDATE, DELETE stint_slot_window, stint_slot_run, stint_slot_delivery; let its owner run: GRANT SELECT, INSERT, UPDATE, DELETE ON stint_slot_window, stint_slot_run, stint_slot_delivery TO limits")
-	execute(t, own, "GRANT SELECT, INSERT, UPDATE, DELETE ON stint_slot_window, stint_slot_run, stint_slot_delivery TO limits")
+	refused(t, "open", err, "the user limits may not SELECT, INSERT, UPDATE, DELETE stint_slot_window, stint_slot_run, stint_slot_delivery, stint_rule, stint_rule_change, stint_rule_version; let its owner run: GRANT SELECT, INSERT, UPDATE, DELETE ON stint_slot_window, stint_slot_run, stint_slot_delivery, stint_rule, stint_rule_change, stint_rule_version TO limits")
+	execute(t, own, "GRANT SELECT, INSERT, UPDATE, DELETE ON stint_slot_window, stint_slot_run, stint_slot_delivery, stint_rule, stint_rule_change, stint_rule_version TO limits")
 	s := slots.New(open(t, as, nil).Ledger(), nil)
 	defer s.Close()
 	if _, err := s.Configure(t.Context(), "payments", slots.Version{Version: plan.Version{Max: 10, Window: plan.Second}}); err != nil {

@@ -16,7 +16,7 @@ var migrations embed.FS
 
 // version is the schema that this package works with: the number of the last
 // file in migrations.
-const version = 3
+const version = 4
 
 // What is run before the first migration and after each. The lock, which is the
 // letters of stint, is held until the transaction ends.

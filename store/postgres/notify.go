@@ -29,7 +29,12 @@ func (s *Store) Notify(ctx context.Context, message string) error {
 
 // Listen implements [limit.Notifier] by LISTEN, on a connection of its own.
 func (s *Store) Listen(ctx context.Context, heard func(message string)) error {
-	if err := s.enter(ctx, "listen"); err != nil {
+	return s.hear(ctx, "listen", "SELECT '"+s.channel+"'", heard)
+}
+
+// hear listens for op on the channel that a query names.
+func (s *Store) hear(ctx context.Context, op, channel string, heard func(message string)) error {
+	if err := s.enter(ctx, op); err != nil {
 		return err
 	}
 	s.background.Add(1) // while s.inside is held it is not waited for
@@ -38,15 +43,15 @@ func (s *Store) Listen(ctx context.Context, heard func(message string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ending, func() { cancel(limit.ErrClosed) })()
-	err := s.listen(ctx, heard)
+	err := s.listen(ctx, channel, heard)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return s.fault("listen", err)
+	return s.fault(op, err)
 }
 
 // listen calls heard until an error, which is never nil.
-func (s *Store) listen(ctx context.Context, heard func(message string)) error {
+func (s *Store) listen(ctx context.Context, query string, heard func(message string)) error {
 	c, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
 	if err != nil {
 		return err
@@ -56,7 +61,11 @@ func (s *Store) listen(ctx context.Context, heard func(message string)) error {
 		defer cancel()
 		c.Close(ctx)
 	}()
-	if _, err := c.Exec(ctx, "LISTEN "+s.channel); err != nil {
+	var channel string
+	if err := c.QueryRow(ctx, query).Scan(&channel); err != nil {
+		return err
+	}
+	if _, err := c.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
 	heard("")

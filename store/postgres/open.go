@@ -195,8 +195,9 @@ func checkServer(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// slotTables are those of a ledger.
-var slotTables = []string{"stint_slot_config", "stint_slot_version", "stint_slot", "stint_slot_cancelled", "stint_slot_window", "stint_slot_run", "stint_slot_delivery"}
+// moreTables are those of a ledger and of rules.
+var moreTables = []string{"stint_slot_config", "stint_slot_version", "stint_slot", "stint_slot_cancelled", "stint_slot_window", "stint_slot_run", "stint_slot_delivery",
+	"stint_rule", "stint_rule_change", "stint_rule_version"}
 
 // checkRights looks whether the user may use all the tables, and returns the
 // channel of that of the states.
@@ -211,7 +212,7 @@ FROM unnest($1::text[]) WITH ORDINALITY AS t (name, i) ORDER BY i`
 		User  string
 		Lacks []string
 	}
-	rows, err := c.Query(ctx, query, append([]string{"stint_state"}, slotTables...))
+	rows, err := c.Query(ctx, query, append([]string{"stint_state"}, moreTables...))
 	if err != nil {
 		return "", explain(err)
 	}
@@ -224,12 +225,12 @@ FROM unnest($1::text[]) WITH ORDINALITY AS t (name, i) ORDER BY i`
 			return "", fmt.Errorf("the table %s is missing; run: stint migrate --store %s", t.Name, redact(url))
 		}
 	}
-	states, slots := tables[0], tables[1:]
+	states, others := tables[0], tables[1:]
 	if len(states.Lacks) > 0 {
 		return "", mayNot(states.User, strings.Join(states.Lacks, ", "), states.Name)
 	}
 	var closed []string
-	for _, t := range slots {
+	for _, t := range others {
 		if len(t.Lacks) > 0 {
 			closed = append(closed, t.Name)
 		}

@@ -66,7 +66,7 @@ func TestOpenRefusesDatabases(t *testing.T) {
 	)
 	empty, older, newer := schema(t, server), tables(t, server), tables(t, server)
 	execute(t, older, "DELETE FROM stint_schema")
-	execute(t, newer, "INSERT INTO stint_schema (version) VALUES (4)")
+	execute(t, newer, "INSERT INTO stint_schema (version) VALUES (5)")
 	half := tables(t, server)
 	execute(t, half, "DROP TABLE stint_state")
 	as := func(user string) string { return at(t, standIn, url.User(user), "") }
@@ -79,8 +79,8 @@ func TestOpenRefusesDatabases(t *testing.T) {
 		{"too many clients", strings.Replace(as("reader"), "/postgres?", "/full_house?", 1), `too many connections for database "full_house"; lower pool_max_conns in the URLs, or raise the server's max_connections`},
 		{"no tables", empty, "the table stint_state is missing; run: stint migrate --store " + empty},
 		{"half the tables", half, "the table stint_state is missing; run: stint migrate --store " + half},
-		{"an older schema", older, "the tables have schema version 0, and this Stint needs 3; run: stint migrate --store " + older},
-		{"a newer schema", newer, "the tables have schema version 4, and this Stint knows up to 3; run the newer Stint that made them"},
+		{"an older schema", older, "the tables have schema version 0, and this Stint needs 4; run: stint migrate --store " + older},
+		{"a newer schema", newer, "the tables have schema version 5, and this Stint knows up to 4; run the newer Stint that made them"},
 		{"no right to look", scram("p@ss:word/1"), "the table stint_state is missing; run: stint migrate --store " + strings.Replace(scram("x"), ":x@", "@", 1)},
 		{"no right to write", as("reader"), "the user reader may not INSERT, UPDATE, DELETE stint_state; let its owner run: GRANT INSERT, UPDATE, DELETE ON stint_state TO reader"},
 		{"read-only transactions", as("careful"), "the server takes no writes from this user: default_transaction_read_only is on; set it to off"},

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/limit/limittest"
+	"github.com/stint-dev/stint/rules/rulestest"
 	"github.com/stint-dev/stint/slots/slotstest"
 )
 
@@ -25,6 +26,11 @@ func TestPostgres(t *testing.T) {
 			h := newHarness(t, server)
 			h.own = true
 			slotstest.Run(t, h.slots())
+		}},
+		{"rules", func(t *testing.T, server string) {
+			h := newHarness(t, server)
+			h.own = true
+			rulestest.Run(t, h.rules())
 		}},
 		{"takes", testTakesBulk},
 		{"plans", testPlans},

@@ -16,6 +16,8 @@ import (
 	"github.com/stint-dev/stint/internal/servertest"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/limittest"
+	"github.com/stint-dev/stint/rules"
+	"github.com/stint-dev/stint/rules/rulestest"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/slotstest"
 	"github.com/stint-dev/stint/store/postgres"
@@ -209,6 +211,27 @@ func (h *harness) limits() limittest.Harness {
 		return reopen(t)
 	}
 	return limittest.Harness{Open: open, Reopen: reopen, Advance: h.advance(), Break: h.cut}
+}
+
+func (h *harness) rules() rulestest.Harness {
+	reopen := func(t testing.TB) (rules.Source, io.Closer) {
+		s := h.client(t)
+		return s.Rules(), s
+	}
+	open := func(t testing.TB) (rules.Source, io.Closer) {
+		h.empty(t)
+		return reopen(t)
+	}
+	session := func(t testing.TB) func(sql string) {
+		c := connect(t, h.clock.url)
+		t.Cleanup(func() { c.Close(context.Background()) })
+		return func(sql string) {
+			if _, err := c.Exec(context.Background(), sql); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		}
+	}
+	return rulestest.Harness{Open: open, Reopen: reopen, Break: h.cut, Session: session, OneWriter: true}
 }
 
 func (h *harness) slots() slotstest.Harness {

@@ -12,7 +12,7 @@ var migrations embed.FS
 
 // version is the schema that this package works with: the number of the last
 // file in migrations.
-const version = 3
+const version = 4
 
 // migrate brings the schema up to version. Whoever comes first does it; the
 // file's user_version says what has been done. It is written in any case, so

@@ -21,13 +21,13 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	newer := filepath.Join(dir, "newer.db")
-	execute(t, newer, "PRAGMA user_version = 4")
+	execute(t, newer, "PRAGMA user_version = 5")
 
 	for _, test := range []struct{ name, path, want string }{
 		{"the directory is missing", missing, "no such file or directory; make the directory first"},
 		{"a directory", dir, "unable to open database file (14); it must be a file that this process may read and write"},
 		{"not a database", noise, "file is not a database (26); name another file, or remove this one"},
-		{"a newer schema", newer, "the file has schema version 4, and this Stint knows up to 3; run the newer Stint that made it"},
+		{"a newer schema", newer, "the file has schema version 5, and this Stint knows up to 4; run the newer Stint that made it"},
 	} {
 		t.Run(test.name, func(t *testing.T) { refuses(t, test.path, test.want) })
 	}
@@ -163,7 +163,7 @@ func TestOpenMigratesOlderFiles(t *testing.T) {
 	}
 	defer s.Close()
 	var kept, version int
-	if err := raw(t, path).QueryRow("SELECT b, user_version FROM stint_state, pragma_user_version").Scan(&kept, &version); err != nil || kept != 3 || version != 3 {
+	if err := raw(t, path).QueryRow("SELECT b, user_version FROM stint_state, pragma_user_version").Scan(&kept, &version); err != nil || kept != 3 || version != 4 {
 		t.Errorf("the file holds %d, in version %d, %v; want 3, in version 3", kept, version, err)
 	}
 	if err := s.Ledger().Create(t.Context(), "payments"); err != nil {

@@ -1,4 +1,4 @@
-// Package sqlite keeps rate limit states and booked slots in one SQLite file. It
+// Package sqlite keeps rate limit states, booked slots and rules in one SQLite file. It
 // needs no server, survives a restart, and is shared by the processes of one
 // machine that open the same file.
 //

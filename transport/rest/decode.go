@@ -60,6 +60,8 @@ func attributeName(name string) (string, error) {
 	switch name {
 	case "method", "host", "path":
 		return "", strictjson.BadValue("give it beside attributes, not among them")
+	case "api":
+		return "", strictjson.BadValue("it is made of the path; give that, beside attributes")
 	}
 	return name, nil
 }

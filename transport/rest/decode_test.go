@@ -85,6 +85,7 @@ func TestDecodeAskRefuses(t *testing.T) {
 		{in(`"attributes":{"":"a"}`), `descriptors[0].attributes: the name has 0 bytes; 1 to 64 are allowed`},
 		{in(`"attributes":{"` + strings.Repeat("x", 65) + `":"a"}`), `descriptors[0].attributes.` + strings.Repeat("x", 64) + `...: the name has 65 bytes; 1 to 64 are allowed`},
 		{in(`"attributes":{"path":"/"}`), `descriptors[0].attributes.path: give it beside attributes, not among them`},
+		{in(`"attributes":{"api":"/"}`), `descriptors[0].attributes.api: it is made of the path; give that, beside attributes`},
 		{in(`"attributes":` + object(65)), `descriptors[0].attributes: 65 attributes; at most 64 are allowed`},
 		{in(`"attributes":` + object(10_000)), `descriptors[0].attributes: 10000 attributes; at most 64 are allowed`},
 		{in(`"headers":` + object(65)), `descriptors[0].headers: 65 headers; at most 64 are allowed`},
