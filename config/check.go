@@ -35,6 +35,12 @@ func (l *loading) checkFile() {
 	if _, port, _ := net.SplitHostPort(f.ProxyAddress()); f.ProxyAddress() == f.APIAddress() && port != "0" && f.APIAddress() != "" {
 		l.check("listen.api", fmt.Errorf("%q is the address of the proxy, too; choose another port for one of them", f.Listen.API))
 	}
+	l.check("listen.grpc", checkAddress(f.Listen.GRPC))
+	for _, other := range []struct{ what, address string }{{"proxy", f.ProxyAddress()}, {"API", f.APIAddress()}} {
+		if _, port, _ := net.SplitHostPort(f.GRPCAddress()); f.GRPCAddress() == other.address && port != "0" && other.address != "" {
+			l.check("listen.grpc", fmt.Errorf("%q is the address of the %s, too; choose another port for one of them", f.Listen.GRPC, other.what))
+		}
+	}
 	if _, proxy, _ := step(l.root, "proxy"); proxy != nil {
 		l.check("proxy.upstream", checkUpstream(f.Proxy.Upstream))
 	}
@@ -183,8 +189,8 @@ func (l *loading) checkAttributes() {
 			}
 			known = append(known, found[1])
 		}
-		if l.file.Proxy.Upstream == "" || l.incomplete(at+".match") || l.incomplete("identity.attributes") {
-			continue // without a proxy, all callers are the API's
+		if l.file.Proxy.Upstream == "" || l.file.GRPCAddress() != "" || l.incomplete(at+".match") || l.incomplete("identity.attributes") {
+			continue // callers of the API, and Envoy, set attributes of their own
 		}
 		for j, text := range rule.Key {
 			for name := range strings.SplitSeq(text, "|") {

@@ -39,9 +39,9 @@ type Options struct {
 	Observe func(code string, took time.Duration)
 	// Logger is told what only its operator can mend. Defaults to none.
 	Logger *slog.Logger
-	// MaxAge is how long a connection lasts; streams that have not ended 10s
-	// later are cut off with it. Defaults to 30m.
-	MaxAge time.Duration
+	// MaxAge is how long a connection lasts, and Grace how long its streams may
+	// go on then before they are cut off. Default to 30m and 10s.
+	MaxAge, Grace time.Duration
 }
 
 // Bounds of what a client may hold.
@@ -80,7 +80,7 @@ func New(g *gate.Gate, o *Options) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle:     15 * time.Minute,
 			MaxConnectionAge:      cmp.Or(opts.MaxAge, 30*time.Minute),
-			MaxConnectionAgeGrace: 10 * time.Second,
+			MaxConnectionAgeGrace: cmp.Or(opts.Grace, 10*time.Second),
 			Time:                  time.Minute,
 			Timeout:               10 * time.Second,
 		}),
