@@ -81,3 +81,35 @@ func TestInsteadAndExempt(t *testing.T) {
 		}
 	}
 }
+
+// TestReplaces: a rule takes others away from all that is decided together, unless
+// its caller is exempt from it or it is in shadow.
+func TestReplaces(t *testing.T) {
+	special := func(change func(*rules.RuleSpec)) *gate.Gate {
+		general, special := rule("general", 5, time.Hour), rule("special", 9, time.Hour)
+		special.Match.Attributes = map[string]rules.Pattern{"user": "a"}
+		special.Replaces = []string{"general"}
+		change(&special)
+		return newGate(t, memory.New(nil), special, general)
+	}
+	both := gate.Ask{Requests: []rules.Request{caller{"/", "b"}, caller{"/", "a"}}}
+	for name, tt := range map[string]struct {
+		change func(*rules.RuleSpec)
+		ask    gate.Ask
+		want   []said
+	}{
+		"alone":               {func(*rules.RuleSpec) {}, one("/", "a"), []said{{"special", true, 8}}},
+		"decided together":    {func(*rules.RuleSpec) {}, both, []said{{"special", true, 8}}},
+		"where it is not for": {func(*rules.RuleSpec) {}, one("/", "b"), []said{{"general", true, 4}}},
+		"in shadow":           {func(r *rules.RuleSpec) { r.Shadow = true }, one("/", "a"), []said{{"general", true, 4}, {"special", true, 8}}},
+		"exempt": {func(r *rules.RuleSpec) {
+			r.Overrides = []rules.OverrideSpec{{When: map[string]rules.Pattern{"user": "a"}, Exempt: true}}
+		}, one("/", "a"), []said{{"general", true, 4}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, heard(decide(special(tt.change), tt.ask))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -24,6 +24,37 @@ func (o *Outcome) match(set *rules.Set, r rules.Request, clock func() time.Time)
 	o.ends = append(o.ends, len(o.matches))
 }
 
+// replace takes away the rules that others which apply stand in place of.
+func (o *Outcome) replace() {
+	var replaced map[*rules.Rule]bool
+	for i := range o.matches {
+		m := &o.matches[i]
+		for _, r := range m.Rule.Replaces {
+			if m.Exempt {
+				break // it does not apply
+			}
+			if replaced == nil {
+				replaced = make(map[*rules.Rule]bool)
+			}
+			replaced[r] = true
+		}
+	}
+	if replaced == nil {
+		return
+	}
+	kept, begin := 0, 0
+	for i, end := range o.ends {
+		for _, m := range o.matches[begin:end] {
+			if !replaced[m.Rule] {
+				o.matches[kept] = m
+				kept++
+			}
+		}
+		begin, o.ends[i] = end, kept
+	}
+	o.matches = o.matches[:kept]
+}
+
 // charge lists what the matches cost, the enforced rules before those in
 // shadow, and returns how many of the spends are enforced.
 func (o *Outcome) charge(ask *Ask) (enforced int) {

@@ -100,6 +100,7 @@ func (g *Gate) HTTP(r *http.Request, out *Outcome) {
 	request := s.Identity.Identify(r)
 	out.reset()
 	out.match(s.Rules, request, g.clock)
+	out.replace()
 	if done, ok := request.(interface{ Release() }); ok {
 		done.Release()
 	}
@@ -120,6 +121,7 @@ func (g *Gate) Decide(ctx context.Context, ask Ask, out *Outcome) {
 		}
 		out.match(s.Rules, request, g.clock)
 	}
+	out.replace()
 	g.decide(ctx, ask, out)
 	g.observe(out, began)
 }

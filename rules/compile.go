@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,9 @@ func Compile(spec Spec) (*Set, []Problem) {
 		rule := c.compileRule(i, &spec.Rules[i])
 		set.rules = append(set.rules, rule)
 		set.root.add(rule.match.template, int32(i))
+	}
+	for i, rule := range set.rules {
+		c.compileReplaces(item("rules", i)+".replaces", rule, set.rules)
 	}
 	if c.failed > 0 {
 		return nil, c.problems
@@ -211,6 +215,23 @@ func (c *compiler) compileQueue(at string, r *Rule, spec *QueueSpec) {
 	r.MaxWait, r.MaxQueue = time.Duration(spec.MaxWait), spec.MaxQueue
 }
 
+// compileReplaces finds the rules that r replaces.
+func (c *compiler) compileReplaces(at string, r *Rule, all []*Rule) {
+	for i, name := range r.Spec.Replaces {
+		position, known := c.names[name]
+		switch {
+		case !known:
+			c.unknown(item(at, i), name, slices.Sorted(maps.Keys(c.names)))
+		case all[position] == r:
+			c.problem(item(at, i), "%q is this rule itself; leave it out", name)
+		case slices.Contains(r.Spec.Replaces[:i], name):
+			c.problem(item(at, i), "%q is there already; leave one out", name)
+		case !r.Shadow:
+			r.Replaces = append(r.Replaces, all[position])
+		}
+	}
+}
+
 // checkSame finds a rule that could be a limit of an earlier one: it differs
 // from it in nothing but name and limits.
 func (c *compiler) checkSame(at string, r *Rule) {
@@ -223,10 +244,10 @@ func (c *compiler) checkSame(at string, r *Rule) {
 		overrides = append(overrides, fmt.Sprintf("%q %q %v", o.when, o.until, r.Spec.Overrides[i].Exempt))
 	}
 	m := r.match
-	signature := fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %v %q",
+	signature := fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %v %q %q",
 		m.methods, m.host.name, m.template, m.headers, m.attributes, key,
 		r.Cost, r.Shadow, r.Status, r.MaxWait, r.MaxQueue,
-		r.Policies[0].Mode, r.Policies[0].MaxOvershoot, r.Policies[0].OnStoreError, overrides)
+		r.Policies[0].Mode, r.Policies[0].MaxOvershoot, r.Policies[0].OnStoreError, overrides, r.Spec.Replaces)
 	if first, ok := c.same[signature]; ok {
 		c.problem(at, "matches and counts exactly what rule %q does; put its limits into one rule", first)
 		return

@@ -42,6 +42,9 @@ type Rule struct {
 	MaxQueue int
 	// Policies are the rule's limits without any override.
 	Policies []*limit.Policy
+	// Replaces are the rules that do not apply to requests decided together if
+	// this one applies to one of them. Nil if it is in shadow.
+	Replaces []*Rule
 	// Spec is what the rule was made from.
 	Spec *RuleSpec
 

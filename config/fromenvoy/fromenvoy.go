@@ -35,18 +35,11 @@ func Translate(files []File) Translation {
 	if len(r.problems) > 0 {
 		return Translation{Problems: byLine(files, r.problems)}
 	}
-	w := &writer{names: map[string]bool{}}
-	for _, f := range files {
-		w.printf("# %s, translated by stint import envoy-ratelimit.\n", oneLine(f.Name))
-	}
-	w.printf(header)
-	for _, d := range r.domains {
-		for _, keys := range shapes(d.nodes) {
-			w.shape(d.name, keys, list(d.nodes, keys, nil))
-		}
-	}
-	if len(w.names) == 0 {
-		w.printf("rules: []\n")
+	// A rule may replace one that comes later: the first pass is for their names.
+	w := &writer{}
+	for range 2 {
+		w = &writer{names: map[string]bool{}, called: map[string][]string{}, before: w.called}
+		w.write(files, r.domains)
 	}
 	t := Translation{Rules: []byte(w.text.String()), Lost: byLine(files, append(r.lost, w.lost...))}
 	if file, problems := config.Parse("rules", t.Rules); file == nil {
@@ -64,27 +57,47 @@ listen: {grpc: 127.0.0.1:8081}
 
 // writer writes rules.
 type writer struct {
-	text  strings.Builder
-	names map[string]bool
-	lost  []config.Problem
+	text   strings.Builder
+	names  map[string]bool     // of rules
+	called map[string][]string // domain and name of a limit to the rules that have it
+	before map[string][]string // what called was in the end of the pass before
+	lost   []config.Problem
+}
+
+func (w *writer) write(files []File, domains []*domain) {
+	for _, f := range files {
+		w.printf("# %s, translated by stint import envoy-ratelimit.\n", oneLine(f.Name))
+	}
+	w.printf(header)
+	for _, d := range domains {
+		for _, keys := range shapes(d.nodes) {
+			w.shape(d.name, keys, list(d.nodes, keys, nil))
+		}
+	}
+	if len(w.names) == 0 {
+		w.printf("rules: []\n")
+	}
 }
 
 func (w *writer) printf(format string, args ...any) { fmt.Fprintf(&w.text, format, args...) }
 
 // shape writes the rules for descriptors of one domain with keys.
 func (w *writer) shape(domain string, keys []string, steps []step) {
-	at := attributes(keys)
-	for i, s := range steps {
-		if !s.limited() {
-			continue
-		}
-		if by := slices.IndexFunc(steps[:i], func(o step) bool { return s.refines(o, len(keys)) }); by >= 0 {
+	var reached []step
+	for _, s := range steps {
+		by := slices.IndexFunc(reached, func(o step) bool { return s.refines(o, len(keys)) })
+		switch {
+		case by < 0:
+			reached = append(reached, s)
+		case s.limited():
 			w.lost = append(w.lost, config.Problem{File: s.end.file, Line: s.end.line, Column: 1, Path: s.end.path, Warning: true,
-				Message: fmt.Sprintf("never applies: the descriptor on line %d comes first", steps[by].way[len(steps[by].way)-1].line)})
-			continue
+				Message: fmt.Sprintf("never applies: the descriptor on line %d comes first", reached[by].way[len(reached[by].way)-1].line)})
 		}
-		if !absorbed(steps, i, len(keys)) {
-			w.rule(domain, keys, at, steps, i)
+	}
+	at := attributes(keys)
+	for i, s := range reached {
+		if s.limited() && !absorbed(reached, i, len(keys)) {
+			w.rule(domain, keys, at, reached, i)
 		}
 	}
 }
@@ -98,7 +111,8 @@ func absorbed(steps []step, i, levels int) bool {
 
 // alike reports whether two steps can be limits of one rule.
 func alike(a, b step) bool {
-	return a.end.shadow == b.end.shadow && !slices.ContainsFunc(append(slices.Clone(a.way), b.way...), func(n *node) bool { return n.share })
+	plain := func(l *limit) bool { return l.name == "" && len(l.replaces) == 0 }
+	return a.end.shadow == b.end.shadow && plain(a.end.limit) && plain(b.end.limit) && !slices.ContainsFunc(append(slices.Clone(a.way), b.way...), func(n *node) bool { return n.share })
 }
 
 // rule writes the rule of steps[i]. Steps that come before it and meet it are its
@@ -108,7 +122,11 @@ func (w *writer) rule(domain string, keys, at []string, steps []step, i int) {
 	s := steps[i]
 	w.begin()
 	w.printf("\n  # %s:%d: %s\n", oneLine(s.end.file), s.end.line, describe(s))
-	w.printf("  - name: %s\n", w.name(domain, s))
+	name := w.name(domain, s)
+	w.printf("  - name: %s\n", name)
+	if l := s.end.limit; l.name != "" {
+		w.called[domain+"\x00"+l.name] = append(w.called[domain+"\x00"+l.name], name)
+	}
 	w.printf("    match:\n      attributes:\n        domain: %s\n        descriptor: %s\n", scalar(domain), scalar(shapeOf(keys)))
 	var key []string
 	for level, attribute := range at {
@@ -137,6 +155,17 @@ func (w *writer) rule(domain string, keys, at []string, steps []step, i int) {
 	w.printf("    limits: [{algorithm: fixed, quota: %d, window: %s}]\n", s.end.limit.requests, s.end.limit.window)
 	if s.end.shadow {
 		w.printf("    shadow: true\n")
+	}
+	var replaced []string
+	for _, other := range s.end.limit.replaces {
+		for _, rule := range w.before[domain+"\x00"+other] {
+			if rule != name && !slices.Contains(replaced, rule) {
+				replaced = append(replaced, rule)
+			}
+		}
+	}
+	if len(replaced) > 0 {
+		w.printf("    replaces: [%s]\n", strings.Join(replaced, ", "))
 	}
 	w.overrides(at, steps[:i], s)
 }

@@ -36,6 +36,8 @@ type limit struct {
 	requests  uint32
 	window    string
 	unlimited bool
+	name      string
+	replaces  []string
 }
 
 func (n *node) wildcard() bool { return strings.HasSuffix(n.value, "*") }
@@ -190,6 +192,9 @@ func (r *reader) node(at *yaml.Node, path string) *node {
 		r.lose(at, path+".quota_mode", "there is no such mode; the rule is in shadow, and there is no metadata about it", false)
 		d.shadow = true
 	}
+	if d.shadow && d.limit != nil && len(d.limit.replaces) > 0 {
+		r.lose(at, path+".rate_limit.replaces", "a rule in shadow replaces nothing", true)
+	}
 	inner := strings.TrimSuffix(d.value, "*")
 	switch {
 	case d.key == "":
@@ -220,11 +225,15 @@ func (r *reader) limit(at *yaml.Node, path string) *limit {
 			l.requests = uint32(number)
 		},
 		"unlimited": func(path string, n *yaml.Node) { l.unlimited = r.boolean(n, path) },
-		"name":      func(path string, n *yaml.Node) { r.text(n, path) },
-		"replaces": func(path string, n *yaml.Node) {
-			r.lose(n, path, "rules do not replace one another across the descriptors of a request; both limits hold", true)
-		},
+		"name":      func(path string, n *yaml.Node) { l.name = r.text(n, path) },
+		"replaces":  func(path string, n *yaml.Node) { l.replaces = r.replaces(n, path) },
 	})
+	if slices.Contains(l.replaces, l.name) && l.name != "" {
+		r.bad(at, path+".replaces", quote(l.name)+" is the name of this limit itself")
+	}
+	if l.unlimited && len(l.replaces) > 0 {
+		r.lose(at, path+".replaces", "who is unlimited replaces nothing", true)
+	}
 	switch l.window = windows[unit]; {
 	case l.unlimited && l.window != "":
 		r.bad(at, path+".unit", "is given, and the limit is unlimited; leave one out")
@@ -232,6 +241,24 @@ func (r *reader) limit(at *yaml.Node, path string) *limit {
 		r.bad(at, path+".unit", quote(unit)+" is not a unit; second, minute, hour, day, week, month and year are allowed")
 	}
 	return l
+}
+
+func (r *reader) replaces(at *yaml.Node, path string) (names []string) {
+	if at.Kind != yaml.SequenceNode {
+		r.bad(at, path, "a list is needed here")
+		return nil
+	}
+	for i, element := range at.Content {
+		name := ""
+		r.mapping(element, path+"["+strconv.Itoa(i)+"]", map[string]func(path string, n *yaml.Node){
+			"name": func(path string, n *yaml.Node) { name = r.text(n, path) },
+		})
+		if name == "" {
+			r.bad(element, path+"["+strconv.Itoa(i)+"].name", "is missing or empty")
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 func (r *reader) text(n *yaml.Node, path string) string {
