@@ -24,10 +24,12 @@ import (
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/store/memory"
+	"github.com/stint-dev/stint/telemetry"
 	"github.com/stint-dev/stint/transport/rls"
 )
 
-// BenchmarkShouldRateLimit puts the same calls on the service, in local mode, and
+// BenchmarkShouldRateLimit puts the same calls on the service, in local mode and with
+// the metrics and header fields that stint serve has, and
 // on an empty handler: one that has the generated code read the request, decides
 // nothing, and answers OK for each descriptor. Both are in one server process, of
 // which the CPU time is reported, in seconds for a million descriptors. The client
@@ -91,8 +93,10 @@ func serveBench() {
 	if set == nil {
 		panic(problems)
 	}
-	g := gate.New(limit.New(memory.New(nil), nil), &gate.Snapshot{Rules: set}, nil)
-	go rls.New(g, nil).Serve(listeners[1])
+	metrics := telemetry.NewMetrics("bench")
+	metrics.Loaded(set)
+	g := gate.New(limit.New(memory.New(nil), nil), &gate.Snapshot{Rules: set}, &gate.Options{Observer: metrics})
+	go rls.New(g, &rls.Options{Observe: metrics.GRPC("grpc")}).Serve(listeners[1])
 	fmt.Println(listeners[0].Addr(), listeners[1].Addr())
 	bufio.NewReader(os.Stdin).ReadByte()
 }
