@@ -79,7 +79,7 @@ func serveBench() {
 		}
 		listeners[i] = l
 	}
-	floor := grpc.NewServer(grpc.SharedWriteBuffer(true))
+	floor := grpc.NewServer()
 	pb.RegisterRateLimitServiceServer(floor, empty{})
 	go floor.Serve(listeners[0])
 
