@@ -35,6 +35,12 @@ func (l *loading) checkFile() {
 	if _, port, _ := net.SplitHostPort(f.ProxyAddress()); f.ProxyAddress() == f.APIAddress() && port != "0" && f.APIAddress() != "" {
 		l.check("listen.api", fmt.Errorf("%q is the address of the proxy, too; choose another port for one of them", f.Listen.API))
 	}
+	l.check("listen.grpc", checkAddress(f.Listen.GRPC))
+	for _, other := range []struct{ what, address string }{{"proxy", f.ProxyAddress()}, {"API", f.APIAddress()}} {
+		if _, port, _ := net.SplitHostPort(f.GRPCAddress()); f.GRPCAddress() == other.address && port != "0" && other.address != "" {
+			l.check("listen.grpc", fmt.Errorf("%q is the address of the %s, too; choose another port for one of them", f.Listen.GRPC, other.what))
+		}
+	}
 	if _, proxy, _ := step(l.root, "proxy"); proxy != nil {
 		l.check("proxy.upstream", checkUpstream(f.Proxy.Upstream))
 	}
@@ -247,8 +253,8 @@ func (f *File) attributeProblems(rule *rules.RuleSpec, identified []string) (fou
 		}
 		known = append(known, caught[1])
 	}
-	if f.Proxy.Upstream == "" {
-		return found // all callers are the API's
+	if f.Proxy.Upstream == "" || f.GRPCAddress() != "" {
+		return found // callers of the API, and Envoy, set attributes of their own
 	}
 	need := func(path, name string) {
 		if !slices.Contains(known, name) {

@@ -135,7 +135,7 @@ func TestDefaults(t *testing.T) {
 	}
 	want := &config.File{
 		Version:       1,
-		Listen:        config.Listen{Proxy: "127.0.0.1:8000", API: "127.0.0.1:8080"},
+		Listen:        config.Listen{Proxy: "127.0.0.1:8000", API: "127.0.0.1:8080", GRPC: "off"},
 		Proxy:         config.Proxy{Timeout: duration(t, "30s")},
 		Store:         "memory",
 		Memory:        config.Memory{MaxKeys: 1_000_000},

@@ -34,6 +34,7 @@ type File struct {
 type Listen struct {
 	Proxy string `yaml:"proxy" doc:"Address of the reverse proxy, or off. Port 0 takes any that is free. Default 127.0.0.1:8000."`
 	API   string `yaml:"api" doc:"Address of the API, health checks and metrics, or off. Default 127.0.0.1:8080."`
+	GRPC  string `yaml:"grpc" doc:"Address of Envoy's rate limit service, such as 127.0.0.1:8081, or off. Default off."`
 }
 
 // Proxy is the reverse proxy.
@@ -102,7 +103,7 @@ type TopClients struct {
 // defaults returns a File as it is before anything is read into it.
 func defaults() *File {
 	return &File{
-		Listen:        Listen{Proxy: "127.0.0.1:8000", API: "127.0.0.1:8080"},
+		Listen:        Listen{Proxy: "127.0.0.1:8000", API: "127.0.0.1:8080", GRPC: off},
 		Proxy:         Proxy{Timeout: rules.Duration(30 * time.Second)},
 		Store:         "memory",
 		Memory:        Memory{MaxKeys: 1_000_000},
@@ -134,6 +135,14 @@ func (f *File) APIAddress() string {
 		return ""
 	}
 	return f.Listen.API
+}
+
+// GRPCAddress returns where Envoy's rate limit service listens, or "" if it is off.
+func (f *File) GRPCAddress() string {
+	if f.Listen.GRPC == off {
+		return ""
+	}
+	return f.Listen.GRPC
 }
 
 // NeedRestart returns the names of the fields in which next differs from f and

@@ -18,7 +18,7 @@ func TestSet(t *testing.T) {
 	}
 	defer c.Close()
 	got := []any{c.File.Listen, c.File.Proxy.Upstream, c.File.Memory.MaxKeys, c.File.Log.Level, c.File.Store}
-	want := []any{config.Listen{Proxy: ":8001", API: "off"}, "http://b:9000", 1000, "debug", "sqlite:/tmp/a=b.db"}
+	want := []any{config.Listen{Proxy: ":8001", API: "off", GRPC: "off"}, "http://b:9000", 1000, "debug", "sqlite:/tmp/a=b.db"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

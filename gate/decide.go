@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/limit"
@@ -23,14 +24,49 @@ func (o *Outcome) match(set *rules.Set, r rules.Request, clock func() time.Time)
 	o.ends = append(o.ends, len(o.matches))
 }
 
+// replace takes away the rules that others which apply stand in place of.
+func (o *Outcome) replace() {
+	var replaced map[*rules.Rule]bool
+	for i := range o.matches {
+		m := &o.matches[i]
+		for _, r := range m.Rule.Replaces {
+			if m.Exempt {
+				break // it does not apply
+			}
+			if replaced == nil {
+				replaced = make(map[*rules.Rule]bool)
+			}
+			replaced[r] = true
+		}
+	}
+	if replaced == nil {
+		return
+	}
+	kept, begin := 0, 0
+	for i, end := range o.ends {
+		for _, m := range o.matches[begin:end] {
+			if !replaced[m.Rule] {
+				o.matches[kept] = m
+				kept++
+			}
+		}
+		begin, o.ends[i] = end, kept
+	}
+	o.matches = o.matches[:kept]
+}
+
 // charge lists what the matches cost, the enforced rules before those in
 // shadow, and returns how many of the spends are enforced.
-func (o *Outcome) charge(cost int64) (enforced int) {
+func (o *Outcome) charge(ask *Ask) (enforced int) {
 	for _, shadow := range []bool{false, true} {
 		begin := 0
 		for i, end := range o.ends {
-			for _, m := range o.matches[begin:end] {
-				if m.Rule.Shadow == shadow {
+			cost := ask.Cost
+			if ask.Costs != nil {
+				cost = ask.Costs[i]
+			}
+			for j := begin; j < end; j++ {
+				if m := &o.matches[j]; m.Rule.Shadow == shadow {
 					o.add(m, i, cost)
 				}
 			}
@@ -43,12 +79,14 @@ func (o *Outcome) charge(cost int64) (enforced int) {
 	return enforced
 }
 
-func (o *Outcome) add(m rules.Match, request int, cost int64) {
+func (o *Outcome) add(m *rules.Match, request int, cost int64) {
 	if cost == 0 {
 		cost = m.Rule.Cost
 	}
 	for _, p := range m.Policies {
-		o.spends = append(o.spends, limit.Spend{Policy: p, Key: m.Key, Cost: cost})
+		spend := limit.Spend{Policy: p, Key: m.Key, Cost: cost}
+		o.apart = o.apart || cost == Look || beyond(spend)
+		o.spends = append(o.spends, spend)
 		o.Decisions = append(o.Decisions, Decision{Rule: m.Rule, Window: p.Window, Key: m.Key, Request: request})
 	}
 }
@@ -57,7 +95,8 @@ func (o *Outcome) add(m rules.Match, request int, cost int64) {
 // enforced ones let through, each on its own: exactly as if it, too, were
 // enforced.
 func (g *Gate) decide(ctx context.Context, ask Ask, o *Outcome) {
-	n := o.charge(ask.Cost)
+	n := o.charge(&ask)
+	o.apart = o.apart && ask.Costs != nil
 	o.Allowed, o.Err = g.enforce(ctx, ask, o, n)
 	if !o.Allowed {
 		o.Decisions = o.Decisions[:n]
@@ -69,7 +108,7 @@ func (g *Gate) decide(ctx context.Context, ask Ask, o *Outcome) {
 		for end < len(o.spends) && o.sameRule(at, end) {
 			end++
 		}
-		if _, err := g.take(ctx, ask.Peek, o.spends[at:end], o.Decisions[at:end]); err != nil {
+		if _, err := g.take(ctx, o.apart, ask.Peek, o.spends[at:end], o.Decisions[at:end]); err != nil {
 			for i := range o.Decisions[at:end] {
 				o.Decisions[at+i].Decision = limit.Decision{Policy: o.spends[at+i].Policy.Name, Allowed: true, Degraded: true}
 			}
@@ -88,11 +127,11 @@ func (o *Outcome) sameRule(i, j int) bool {
 func (g *Gate) enforce(ctx context.Context, ask Ask, o *Outcome, n int) (bool, error) {
 	spends, ds := o.spends[:n], o.Decisions[:n]
 	for i := range ds {
-		if r := ds[i].Rule; r.MaxQueue > 0 && !ask.Peek {
+		if r := ds[i].Rule; r.MaxQueue > 0 && !ask.Peek && !(o.apart && (spends[i].Cost == Look || beyond(spends[i]))) {
 			return g.enforceInLine(ctx, o, spends, ds, i)
 		}
 	}
-	return g.take(ctx, ask.Peek, spends, ds)
+	return g.take(ctx, o.apart, ask.Peek, spends, ds)
 }
 
 func (g *Gate) enforceInLine(ctx context.Context, o *Outcome, spends []limit.Spend, ds []Decision, at int) (bool, error) {
@@ -101,7 +140,7 @@ func (g *Gate) enforceInLine(ctx context.Context, o *Outcome, spends []limit.Spe
 	tries := 0
 	passage, err := g.queue.Wait(ctx, limit.StoreKey(spend.Policy, spend.Key), turn, func() (time.Duration, bool, error) {
 		tries++
-		ok, err := g.take(ctx, false, spends, ds)
+		ok, err := g.take(ctx, o.apart, false, spends, ds)
 		return queueable(ds), ok, err
 	})
 	o.Waited = passage.Waited
@@ -110,7 +149,7 @@ func (g *Gate) enforceInLine(ctx context.Context, o *Outcome, spends []limit.Spe
 	}
 	if tries == 0 {
 		// There was no place in line. Tell it with the numbers of now.
-		if _, err := g.take(ctx, true, spends, ds); err != nil {
+		if _, err := g.take(ctx, o.apart, true, spends, ds); err != nil {
 			return false, err
 		}
 		ds[at].Allowed, ds[at].RetryAfter = false, max(ds[at].RetryAfter, passage.RetryAfter)
@@ -133,11 +172,17 @@ func queueable(ds []Decision) (retry time.Duration) {
 	return retry
 }
 
+// beyond reports whether a policy that admits anything can never admit s.
+func beyond(s limit.Spend) bool { return s.Policy.Quota > 0 && s.Cost > s.Policy.Capacity() }
+
 // take decides spends, all or nothing, and writes what the policies say to ds.
-func (g *Gate) take(ctx context.Context, peek bool, spends []limit.Spend, ds []Decision) (bool, error) {
+// apart says that some of spends are not to be charged.
+func (g *Gate) take(ctx context.Context, apart, peek bool, spends []limit.Spend, ds []Decision) (bool, error) {
 	switch {
 	case len(spends) == 0:
 		return true, nil
+	case apart:
+		return g.takeApart(ctx, peek, spends, ds)
 	case len(spends) == 1 && !peek:
 		d, err := g.limiter.Take(ctx, spends[0].Policy, spends[0].Key, spends[0].Cost)
 		ds[0].Decision = d
@@ -154,6 +199,49 @@ func (g *Gate) take(ctx context.Context, peek bool, spends []limit.Spend, ds []D
 	ok := true
 	for i, d := range answers {
 		ds[i].Decision = d
+		ok = ok && d.Allowed
+	}
+	return ok, nil
+}
+
+// takeApart is take for spends of which some are never charged: those that only
+// look, and those that cannot be admitted. All are looked at first; the rest is
+// charged if none of them denies.
+func (g *Gate) takeApart(ctx context.Context, peek bool, spends []limit.Spend, ds []Decision) (bool, error) {
+	looks := slices.Clone(spends)
+	var charged []limit.Spend
+	var places []int
+	ok := true
+	for i := range looks {
+		switch s := &looks[i]; {
+		case s.Cost == Look:
+			s.Cost = ds[i].Rule.Cost
+		case beyond(*s):
+			s.Cost, ok = s.Policy.Capacity(), false
+		default:
+			charged, places = append(charged, *s), append(places, i)
+		}
+	}
+	answers, err := g.limiter.PeekAll(ctx, looks)
+	if err != nil {
+		return false, err
+	}
+	for i, d := range answers {
+		if beyond(spends[i]) {
+			d.Allowed, d.RetryAfter = false, max(d.RetryAfter, ds[i].Window)
+		}
+		ds[i].Decision = d
+		ok = ok && d.Allowed
+	}
+	if !ok || peek || len(charged) == 0 {
+		return ok, nil
+	}
+	answers, err = g.limiter.TakeAll(ctx, charged)
+	if err != nil {
+		return false, err
+	}
+	for i, d := range answers {
+		ds[places[i]].Decision = d
 		ok = ok && d.Allowed
 	}
 	return ok, nil

@@ -34,9 +34,20 @@ type Ask struct {
 	Requests []rules.Request
 	// Cost is what each rule charges for each request. Defaults to the rule's own cost.
 	Cost int64
+	// Costs, if given, are what every rule charges for each of Requests, in place
+	// of Cost: 0 is the rule's own cost, and Look charges nothing and asks whether
+	// that much is left. A cost that a policy can never admit is then a denial, and
+	// not an error as it is with Cost.
+	Costs []int64
+	// Instead, if given, is what applies to each of Requests in place of the rules;
+	// the rules hold where it is nil.
+	Instead [][]rules.Match
 	// Peek decides without charging and without waiting in line.
 	Peek bool
 }
+
+// Look in place of a cost charges nothing.
+const Look = -1
 
 // Options configure a Gate. The zero value is ready to use.
 type Options struct {
@@ -89,6 +100,7 @@ func (g *Gate) HTTP(r *http.Request, out *Outcome) {
 	request := s.Identity.Identify(r)
 	out.reset()
 	out.match(s.Rules, request, g.clock)
+	out.replace()
 	if done, ok := request.(interface{ Release() }); ok {
 		done.Release()
 	}
@@ -101,9 +113,15 @@ func (g *Gate) Decide(ctx context.Context, ask Ask, out *Outcome) {
 	began := g.begin()
 	s := g.snapshot.Load()
 	out.reset()
-	for _, request := range ask.Requests {
+	for i, request := range ask.Requests {
+		if ask.Instead != nil && ask.Instead[i] != nil {
+			out.matches = append(out.matches, ask.Instead[i]...)
+			out.ends = append(out.ends, len(out.matches))
+			continue
+		}
 		out.match(s.Rules, request, g.clock)
 	}
+	out.replace()
 	g.decide(ctx, ask, out)
 	g.observe(out, began)
 }

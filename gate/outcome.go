@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/limit"
@@ -28,6 +29,18 @@ type Outcome struct {
 	matches []rules.Match
 	ends    []int // where the matches of each request end
 	spends  []limit.Spend
+	apart   bool // some of spends are not to be charged
+}
+
+// Exempt reports whether there are rules for one of Ask.Requests, and its caller
+// is exempt from all of them. It is valid until the Outcome is used again.
+func (o *Outcome) Exempt(request int) bool {
+	begin := 0
+	if request > 0 {
+		begin = o.ends[request-1]
+	}
+	matches := o.matches[begin:o.ends[request]]
+	return len(matches) > 0 && !slices.ContainsFunc(matches, func(m rules.Match) bool { return !m.Exempt })
 }
 
 // Decision is what one policy of one rule said.

@@ -118,7 +118,14 @@ var jobs = sync.Pool{New: func() any { return new(job) }}
 func (b *backend) doNow(ctx context.Context, dst []algo.Verdict, spends []Spend, verb verb) ([]algo.Verdict, error) {
 	j := jobs.Get().(*job)
 	j.set(spends, verb)
-	j.distinct = j.enlist(j.distinct[:0], nil)
+	var index map[string]int
+	if len(spends) > fewKeys {
+		if j.index == nil {
+			j.index = make(map[string]int)
+		}
+		index = j.index
+	}
+	j.distinct = j.enlist(j.distinct[:0], index)
 	err := b.store.Update(ctx, j.distinct, func(now algo.Ticks, cells []Cell) error {
 		j.run(now, cells)
 		return nil
@@ -156,8 +163,12 @@ type job struct {
 	verdicts []algo.Verdict
 	before   []Cell // what each spend found in its cell
 	now      algo.Ticks
-	distinct []string // of keys, if the job has an update of its own
+	distinct []string       // of keys, if the job has an update of its own
+	index    map[string]int // of distinct, if they are many
 }
+
+// fewKeys are faster compared with each other than looked up.
+const fewKeys = 16
 
 // set makes j about spends, which it copies: the caller may be gone before j is
 // done.
@@ -179,6 +190,7 @@ func (j *job) clear() {
 	clear(j.keys)
 	clear(j.before)
 	clear(j.distinct)
+	clear(j.index)
 }
 
 // enlist appends to keys those of j that are not among them yet. index knows

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +59,9 @@ func newCompiler(spec Spec) *compiler {
 	for i := range spec.Rules {
 		c.place = item("rules", i)
 		c.add(c.compileRule(c.place, &spec.Rules[i]))
+	}
+	for i, r := range c.set.rules {
+		c.compileReplaces(item("rules", i)+".replaces", r)
 	}
 	return c
 }
@@ -235,6 +239,23 @@ func (c *compiler) compileQueue(at string, r *Rule, spec *QueueSpec) {
 	r.MaxWait, r.MaxQueue = time.Duration(spec.MaxWait), spec.MaxQueue
 }
 
+// compileReplaces finds the rules that r replaces, among those that have been added.
+func (c *compiler) compileReplaces(at string, r *Rule) {
+	for i, name := range r.Spec.Replaces {
+		position := slices.IndexFunc(c.set.rules, func(o *Rule) bool { return o.Name == name })
+		switch {
+		case name == r.Name:
+			c.problem(item(at, i), "%q is this rule itself; leave it out", name)
+		case position < 0:
+			c.unknown(item(at, i), name, slices.Sorted(maps.Keys(c.names.at)))
+		case slices.Contains(r.Spec.Replaces[:i], name):
+			c.problem(item(at, i), "%q is there already; leave one out", name)
+		case !r.Shadow:
+			r.Replaces = append(r.Replaces, c.set.rules[position])
+		}
+	}
+}
+
 // alike are rules that match the same requests, as far as can be told at a glance.
 type alike struct {
 	first      *Rule             // until there is a second one
@@ -291,8 +312,8 @@ func (r *Rule) signature() string {
 		overrides = append(overrides, fmt.Sprintf("%q %q %v", o.when, o.until, r.Spec.Overrides[i].Exempt))
 	}
 	m := r.match
-	return fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %v %q",
+	return fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %v %v %q %q",
 		m.methods, m.host.name, m.template, m.headers, m.attributes, key,
 		r.Cost, r.Shadow, r.Status, r.MaxWait, r.MaxQueue,
-		r.Policies[0].Mode, r.Policies[0].MaxOvershoot, r.Policies[0].OnStoreError, overrides)
+		r.Policies[0].Mode, r.Policies[0].MaxOvershoot, r.Policies[0].OnStoreError, overrides, r.Spec.Replaces)
 }

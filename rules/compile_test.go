@@ -104,6 +104,8 @@ func TestProblemsOfOneRule(t *testing.T) {
 		{"negative burst", limits(rules.LimitSpec{Quota: 1, Window: minute, Burst: ptr[int64](-5)}), `.limits[0].burst: -5 is too small; 1 or more is allowed`},
 		{"burst of a counter", limits(rules.LimitSpec{Algorithm: "fixed", Quota: 1, Window: minute, Burst: ptr[int64](5)}), `.limits[0].burst: 5 is given, and fixed has no burst; leave it out, or use gcra`},
 		{"bad limit name", limits(rules.LimitSpec{Name: "A", Quota: 1, Window: minute}), `.limits[0].name: "A" is not a name; ` + name},
+		{"a rule to replace that is not there", func(r *rules.RuleSpec) { r.Replaces = []string{"rules"} }, `.replaces[0]: "rules" is unknown; allowed: rule; did you mean "rule"?`},
+		{"a rule that replaces itself", func(r *rules.RuleSpec) { r.Replaces = []string{"rule"} }, `.replaces[0]: "rule" is this rule itself; leave it out`},
 		{"a limit name twice", limits(rules.LimitSpec{Quota: 1, Window: minute}, rules.LimitSpec{Quota: 2, Window: minute}), `.limits[1].name: "rule-1m" is already the name of rules[0].limits[0]; give this limit a name of its own`},
 
 		{"unknown mode", func(r *rules.RuleSpec) { r.Mode = "Exakt" }, `.mode: "Exakt" is unknown; allowed: exact, local and synced; did you mean "exact"?`},

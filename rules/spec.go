@@ -37,6 +37,7 @@ type RuleSpec struct {
 	Status       int            `yaml:"status" enum:"429,503" doc:"HTTP status of a denial. Default 429."`
 	OnStoreError string         `yaml:"on_store_error" enum:"local,allow,deny" doc:"When the store cannot answer: count in this process, allow, or refuse with 503. Default local."`
 	Queue        *QueueSpec     `yaml:"queue" doc:"Let a request over the rate wait its turn instead of being denied."`
+	Replaces     []string       `yaml:"replaces" doc:"Rules that do not apply where this one does, nor to anything that is decided together with it. A rule in shadow replaces none."`
 	Overrides    []OverrideSpec `yaml:"overrides" doc:"Other limits for some callers; the first that applies wins."`
 }
 

@@ -63,6 +63,7 @@ func (c *compiler) row(t TableRule) []Problem {
 	c.place = fmt.Sprintf("row %d of the table", t.Row)
 	rule := c.compileRule("", t.Spec)
 	rule.Row = t.Row
+	c.compileReplaces(".replaces", rule)
 	found := c.problems
 	if c.failed > 0 {
 		c.names.leave()

@@ -57,8 +57,22 @@ type Transport struct {
 	Name string
 	// Address returns where to listen, or "" if the configuration has no use for it.
 	Address func(f *config.File) string
-	// Handler answers what arrives there.
+	// Handler answers what arrives there over HTTP.
 	Handler func(p *Process) (http.Handler, error)
+	// Service, if there is no Handler, answers in a protocol of its own.
+	Service func(p *Process) (Service, error)
+}
+
+// Service answers what arrives at a listener. An *http.Server is one.
+type Service interface {
+	// Serve serves until it fails or the Service is shut down. It bounds what a
+	// client may hold.
+	Serve(l net.Listener) error
+	// Shutdown accepts nothing more, and returns once what has begun is answered,
+	// or with an error if ctx ends first.
+	Shutdown(ctx context.Context) error
+	// Close cuts off what has begun.
+	Close() error
 }
 
 // Process is what a transport's handler is made from.
@@ -203,7 +217,7 @@ func Run(ctx context.Context, o Options) error {
 type server struct {
 	name     string
 	listener net.Listener
-	http     *http.Server
+	service  Service
 }
 
 // maxHeader bounds the header of a request; a larger one is answered 431.
@@ -224,7 +238,7 @@ func listen(transports []Transport, p *Process) (servers []*server, err error) {
 		if address == "" {
 			continue
 		}
-		handler, err := t.Handler(p)
+		service, err := t.service(p)
 		if err != nil {
 			return servers, fmt.Errorf("%s: %w", t.Name, err)
 		}
@@ -232,18 +246,30 @@ func listen(transports []Transport, p *Process) (servers []*server, err error) {
 		if err != nil {
 			return servers, fmt.Errorf("listen.%s: %w; choose another address in the configuration", t.Name, err)
 		}
-		servers = append(servers, &server{t.Name, l, &http.Server{
-			Handler:           p.Metrics.HTTP(t.Name, handler),
-			ReadHeaderTimeout: 10 * time.Second,
-			IdleTimeout:       2 * time.Minute,
-			MaxHeaderBytes:    maxHeader,
-			ErrorLog:          slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
-		}})
+		servers = append(servers, &server{t.Name, l, service})
 	}
 	if len(servers) == 0 {
-		return nil, errors.New("nothing to serve: listen.api is off, and there is no proxy.upstream or listen.proxy is off")
+		return nil, errors.New("nothing to serve: listen.api and listen.grpc are off, and there is no proxy.upstream or listen.proxy is off")
 	}
 	return servers, nil
+}
+
+// service makes what answers at t's address.
+func (t *Transport) service(p *Process) (Service, error) {
+	if t.Handler == nil {
+		return t.Service(p)
+	}
+	handler, err := t.Handler(p)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Server{
+		Handler:           p.Metrics.HTTP(t.Name, handler),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+	}, nil
 }
 
 // serve serves until ctx ends or a server fails, and then shuts all of them down.
@@ -253,7 +279,7 @@ func serve(ctx context.Context, servers []*server, p *Process, stopping *atomic.
 	for _, s := range servers {
 		addresses[s.name] = s.listener.Addr()
 		p.Logger.Info("listening", "transport", s.name, "address", s.listener.Addr().String())
-		go func() { failed <- s.http.Serve(s.listener) }()
+		go func() { failed <- s.service.Serve(s.listener) }()
 	}
 	if started != nil {
 		started(addresses)
@@ -271,9 +297,9 @@ func serve(ctx context.Context, servers []*server, p *Process, stopping *atomic.
 	var wg sync.WaitGroup
 	for _, s := range servers {
 		wg.Go(func() {
-			if s.http.Shutdown(end) != nil {
+			if s.service.Shutdown(end) != nil {
 				p.Logger.Warn("requests were cut off", "transport", s.name)
-				s.http.Close()
+				s.service.Close()
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func TestRunRefuses(t *testing.T) {
 		},
 		"nothing to serve": {
 			yaml: "listen: {api: off}\n",
-			want: "nothing to serve: listen.api is off, and there is no proxy.upstream or listen.proxy is off",
+			want: "nothing to serve: listen.api and listen.grpc are off, and there is no proxy.upstream or listen.proxy is off",
 		},
 		"a store that is not wired": {
 			yaml: "store: sqlite:stint.db\n",

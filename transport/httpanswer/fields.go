@@ -65,7 +65,7 @@ func survey(ds []gate.Decision) (nearest *gate.Decision, list bool) {
 	list = true
 	for i := range ds {
 		d := &ds[i]
-		if !advertised(d) {
+		if !Advertised(d) {
 			continue
 		}
 		if items > 0 && d.Request != request {
@@ -73,16 +73,17 @@ func survey(ds []gate.Decision) (nearest *gate.Decision, list bool) {
 		}
 		request = d.Request
 		items++
-		if nearest == nil || nearer(d, nearest) {
+		if nearest == nil || Nearer(d, nearest) {
 			nearest = d
 		}
 	}
 	return nearest, list && items <= maxItems
 }
 
-// advertised reports whether a caller is told about d. A policy that was let
-// pass without asking any store has nothing to tell.
-func advertised(d *gate.Decision) bool {
+// Advertised reports whether a caller is told about d: not about a policy in
+// shadow, and not about one that was let pass without asking any store, which has
+// nothing to tell.
+func Advertised(d *gate.Decision) bool {
 	unknown := d.Degraded && d.Allowed && d.ResetAfter == 0
 	return !d.Rule.Shadow && !unknown
 }
@@ -97,7 +98,9 @@ func degraded(ds []gate.Decision) bool {
 	return false
 }
 
-func nearer(a, b *gate.Decision) bool {
+// Nearer reports whether a is nearer to exhaustion than b: it denies longer, or
+// it leaves less.
+func Nearer(a, b *gate.Decision) bool {
 	switch {
 	case a.Allowed != b.Allowed:
 		return b.Allowed
@@ -118,7 +121,7 @@ func setTwo(h http.Header, ds []gate.Decision, only *gate.Decision) {
 	var space [512]byte
 	b := space[:0]
 	for i := range ds {
-		if d := &ds[i]; advertised(d) {
+		if d := &ds[i]; Advertised(d) {
 			b = appendPolicy(appendComma(b, 0), d)
 		}
 	}
@@ -127,7 +130,7 @@ func setTwo(h http.Header, ds []gate.Decision, only *gate.Decision) {
 	}
 	cut := len(b)
 	for i := range ds {
-		if d := &ds[i]; advertised(d) {
+		if d := &ds[i]; Advertised(d) {
 			b = appendLimit(appendComma(b, cut), d)
 		}
 	}
@@ -147,7 +150,7 @@ func setThree(h http.Header, d *gate.Decision, limit, remaining, reset string) {
 	first := len(b)
 	b = appendInteger(b, d.Remaining)
 	second := len(b)
-	b = appendInteger(b, seconds(wait(d)))
+	b = appendInteger(b, Wait(d))
 	all := string(b)
 	values := []string{all[:first], all[first:second], all[second:]}
 	h[limit] = values[0:1:1]
@@ -172,7 +175,7 @@ func appendPolicy(b []byte, d *gate.Decision) []byte {
 func appendLimit(b []byte, d *gate.Decision) []byte {
 	b = append(appendString(b, d.Policy), ";r="...)
 	b = append(appendInteger(b, d.Remaining), ";t="...)
-	return appendInteger(b, seconds(wait(d)))
+	return appendInteger(b, Wait(d))
 }
 
 // appendString appends s as a String of RFC 9651, section 3.3.3. That has no
@@ -198,12 +201,14 @@ func appendInteger(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, max(0, min(n, maxInteger)), 10)
 }
 
-// wait is how long it takes until d's policy has more to give.
-func wait(d *gate.Decision) time.Duration {
+// Wait is the whole seconds, rounded up, until d's policy has more to give: until
+// one that denies would admit the same request, and until one that allows is as if
+// never used.
+func Wait(d *gate.Decision) int64 {
 	if d.Allowed {
-		return d.ResetAfter
+		return seconds(d.ResetAfter)
 	}
-	return d.RetryAfter
+	return seconds(d.RetryAfter)
 }
 
 // seconds rounds up: who is told a second less than the truth comes too early.

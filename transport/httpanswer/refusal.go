@@ -56,7 +56,7 @@ func Refusal(out *gate.Outcome) Problem {
 		if !slices.Contains(p.ViolatedPolicies, d.Policy) {
 			p.ViolatedPolicies = append(p.ViolatedPolicies, d.Policy)
 		}
-		if longest == nil || nearer(d, longest) {
+		if longest == nil || Nearer(d, longest) {
 			longest = d
 		}
 	}
