@@ -25,7 +25,8 @@
 //	k(t) = max(v(t), stamp of its first request)
 //
 // and of all tenants that may start, the one with the least key does; of equal ones,
-// the one whose request came first. When it starts, V becomes max(V, k) and
+// the one that holds fewest seats for its weight; then the one whose request came
+// first. When it starts, V becomes max(V, k) and
 //
 //	v(t) = k(t) + c·E(t)/w(t)
 //
@@ -88,10 +89,10 @@
 // exponentially forgotten). The level is the share of the heaviest tenants, for each
 // unit of weight, of what the lighter ones leave:
 //
-//	light = { t : m(t) <= level·w(t) }, never all tenants
+//	light = { t : m(t) + z·s(t) <= level·w(t) }, but never the heaviest
 //	level = (C - sum m - z·sqrt(sum s²), both over light) / weight of the others
 //
-// z is the normal quantile of Guarantee, the dial: none at 0 (no guarantees at all), 0
+// z is the normal quantile of Guarantee, the dial, which at 0 means no guarantees: z is 0
 // at 0.5, 1.28 at 0.9, 2.33 at 0.99. The share of t is level·w(t), at least one seat.
 // A tenant may start, if seats are free,
 //
@@ -103,8 +104,8 @@
 //
 // where m' is m up to the share, s' is s as far as m + z·s stays within it, and u' is
 // what the tenant holds, as far as m' + z·s'. So a tenant is blocked by guarantees only
-// while it holds its share; nobody starves. When a tenant becomes idle, m and s decay to
-// 0, and the seats that were held for it go to the others. With one tenant alone there
+// while it holds its share; nobody starves. When a tenant becomes idle, m and s decay;
+// after twice Memory they count as 0, and the seats that were held for it are free. With one tenant alone there
 // are no others, and nothing is held.
 //
 // # The queue of a tenant

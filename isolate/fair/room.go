@@ -339,12 +339,14 @@ func (r *Room) advance(now time.Duration) {
 	r.decided = r.decided[:0]
 	if dt := now - r.now; dt > 0 {
 		r.now = now
-		rate := int64(r.seats)
-		if len(r.under)+len(r.over) > 0 {
-			rate = int64(r.busy) / max(1, 2*r.weight)
+		// Beyond maxCharged it would overflow, and by then all is forgiven.
+		by := int64(min(dt, maxCharged))
+		if len(r.under)+len(r.over) == 0 {
+			by *= int64(r.seats)
+		} else {
+			by = by * int64(r.busy) / max(1, 2*r.weight)
 		}
-		// dt beyond maxCharged would overflow, and by then all is forgiven.
-		r.v = max(r.v, min(r.vMax, r.v+rate*int64(min(dt, maxCharged))))
+		r.v = max(r.v, min(r.vMax, r.v+by))
 		if r.v > r.rebase {
 			r.shift()
 		}
@@ -480,6 +482,7 @@ func (r *Room) settle(t *tenant) {
 
 // retire remembers t, which is not active, for a while.
 func (r *Room) retire(t *tenant) {
+	t.left = r.now
 	list := &r.much
 	if t.mean < littleDemand {
 		list = &r.few
@@ -509,8 +512,10 @@ func (r *Room) forget(t *tenant) {
 // place puts t, of which something has changed, into the heap where it belongs.
 func (r *Room) place(t *tenant) {
 	var in *heap[*tenant]
-	if q := t.head(); q != nil && t.use+q.cost <= t.cap {
+	// Who could have all seats waits for a free one, not for its cap.
+	if q := t.head(); q != nil && (t.use+q.cost <= t.cap || t.cap >= r.seats) {
 		t.key, t.seq = max(t.v, q.stamp), q.seq
+		t.ratio = t.use * MaxWeight / t.plan.Weight
 		in = &r.over
 		if t.withinShare(q.cost) {
 			in = &r.under

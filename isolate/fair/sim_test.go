@@ -67,6 +67,10 @@ type sim struct {
 	results map[string]*result
 	// each is called after every event.
 	each func(now time.Duration)
+	// refused is called for every refusal.
+	refused func(*fair.Request)
+	// oneQueue makes one tenant of all.
+	oneQueue bool
 }
 
 type event struct {
@@ -177,6 +181,9 @@ func (s *sim) ask(l *load) {
 	}
 	o := &one{load: l}
 	o.Owner, o.Tenant, o.Plan, o.Cost = o, l.tenant, l.plan, l.cost
+	if s.oneQueue {
+		o.Tenant = "all"
+	}
 	others, err := s.room.Arrive(s.now, &o.Request)
 	if err != nil {
 		s.t.Fatal(err)
@@ -191,11 +198,14 @@ func (s *sim) ask(l *load) {
 func (s *sim) decided(requests []*fair.Request) {
 	for _, q := range slices.Clone(requests) {
 		o := q.Owner.(*one)
-		r := s.results[o.Tenant]
+		r := s.results[o.load.tenant]
 		if o.State == fair.Refused {
 			if o.Arrived >= s.warm {
 				r.asks++
 				r.refused++
+			}
+			if s.refused != nil {
+				s.refused(q)
 			}
 			if o.load.again {
 				s.at(s.now+time.Millisecond, func() { s.ask(o.load) })
@@ -251,4 +261,11 @@ func sortedKeys[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// around is between half and one and a half of d.
+func around(d time.Duration) func(*rand.Rand) time.Duration {
+	return func(r *rand.Rand) time.Duration { return d/2 + time.Duration(r.Int64N(int64(d))) }
 }

@@ -29,10 +29,10 @@ func (r *Room) sweep() {
 	}
 	r.needs, r.most, r.spreads = 0, 0, 0
 	for _, t := range r.all {
-		share := min(level*float64(t.plan.Weight), float64(t.cap))
-		t.share = max(1, int(share))
+		share := min(max(1, level*float64(t.plan.Weight)), float64(t.cap))
+		t.share = int(share)
 		t.need, t.spread, t.most = 0, 0, 0
-		if r.config.Guarantee > 0 {
+		if r.config.Guarantee > 0 && (t.idle == nil || r.now-t.left < 2*r.config.Memory) {
 			t.need = min(t.mean, share)
 			t.spread = math.Sqrt(t.variance())
 			if r.z > 0 {
@@ -62,23 +62,24 @@ func (r *Room) level() float64 {
 			heaviest = t
 		}
 	}
-	level := float64(r.seats) / weights
+	equal := float64(r.seats) / weights
+	level := equal
 	// Each round finds more light ones, or ends.
 	for range 16 {
 		heavy, mean, variance, more := 0.0, 0.0, 0.0, false
 		for _, t := range r.all {
-			w := float64(t.plan.Weight)
-			if !t.light && t != heaviest && t.mean <= level*w {
+			share := level * float64(t.plan.Weight)
+			if !t.light && t != heaviest && t.mean <= share && t.mean+r.z*math.Sqrt(t.variance()) <= max(1, share) {
 				t.light, more = true, true
 			}
 			if t.light {
 				mean += t.mean
 				variance += t.variance()
 			} else {
-				heavy += w
+				heavy += float64(t.plan.Weight)
 			}
 		}
-		level = max(0, float64(r.seats)-mean-r.z*math.Sqrt(variance)) / heavy
+		level = max(equal, (float64(r.seats)-mean-r.z*math.Sqrt(variance))/heavy)
 		if !more {
 			break
 		}

@@ -34,10 +34,11 @@ type tenant struct {
 	waitingSeats int
 	lanes        [High - Low + 1]lane
 
-	key int64  // see the package comment
-	seq uint64 // of its first request, for equal keys
-	in  *heap[*tenant]
-	at  int // there
+	key   int64  // see the package comment
+	ratio int    // of the seats that it holds to its weight, for equal keys
+	seq   uint64 // of its first request, for equal ratios
+	in    *heap[*tenant]
+	at    int // there
 
 	runs time.Duration // estimate; 0 if none has finished
 	long longRun
@@ -61,11 +62,15 @@ type tenant struct {
 	refused        uint64
 
 	idle         *idlers // the list that it is on while it is not active
+	left         time.Duration
 	newer, older *tenant
 }
 
 func (t *tenant) before(o *tenant) bool {
-	return t.key < o.key || t.key == o.key && t.seq < o.seq
+	if t.key != o.key {
+		return t.key < o.key
+	}
+	return t.ratio < o.ratio || t.ratio == o.ratio && t.seq < o.seq
 }
 func (t *tenant) index() *int  { return &t.at }
 func (t *tenant) active() bool { return t.use > 0 || t.waiting > 0 }
