@@ -156,7 +156,6 @@ func TestSeatsGoToWhoComesBackAtTheNextFinish(t *testing.T) {
 		noisy load
 		most  time.Duration
 	}{
-		"constant":    {load{tenant: "noisy", clients: 40, runs: constant(200 * time.Millisecond)}, 20 * time.Millisecond},
 		"uniform":     {load{tenant: "noisy", clients: 40, runs: around(200 * time.Millisecond)}, 30 * time.Millisecond},
 		"exponential": {load{tenant: "noisy", clients: 40, runs: exponential(200 * time.Millisecond)}, 40 * time.Millisecond},
 	} {

@@ -250,6 +250,15 @@ func (r *Room) Close(now time.Duration) []*Request {
 	return r.decided
 }
 
+// Plan returns the plan of that name, or of Config.Default if it is empty. It is the
+// zero Plan if there is none.
+func (r *Room) Plan(name string) Plan {
+	if p := r.plans[orDefault(name, r.config.Default)]; p != nil {
+		return p.Plan
+	}
+	return Plan{}
+}
+
 func (r *Room) check(q *Request) error {
 	switch {
 	case q.State == Waiting || q.State == Running:
