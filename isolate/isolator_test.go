@@ -456,7 +456,7 @@ func TestNothingLeaks(t *testing.T) {
 	i := mustNew(t, isolate.Config{Seats: 8, Guarantee: 0.5, Plans: map[string]isolate.Plan{
 		"default": {Weight: 1, MaxSeats: 6, Queue: 20, QueueTimeout: 2 * time.Millisecond},
 		"run":     {Weight: 3, Queue: 5, QueueTimeout: time.Millisecond, Timeout: time.Millisecond, Target: 100 * time.Microsecond},
-	}}, &isolate.Options{Observer: &seen})
+	}}, &isolate.Options{Observer: &seen, Logger: slog.New(slog.DiscardHandler)})
 	var workers sync.WaitGroup
 	for w := range 64 {
 		workers.Go(func() {

@@ -557,7 +557,7 @@ func (r *Room) mayStart(t *tenant, cost int) bool {
 
 // dispatch starts what may start.
 func (r *Room) dispatch() {
-	for r.busy < r.seats {
+	for r.busy < r.seats && len(r.under)+len(r.over) > 0 {
 		t := r.pick()
 		if t == nil {
 			return
