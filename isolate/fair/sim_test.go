@@ -28,6 +28,9 @@ type load struct {
 	again bool
 }
 
+// randSource is what a load draws from.
+type randSource = rand.Rand
+
 func constant(d time.Duration) func(*rand.Rand) time.Duration {
 	return func(*rand.Rand) time.Duration { return d }
 }
