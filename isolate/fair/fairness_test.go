@@ -155,6 +155,19 @@ func TestWideRequestsNeitherStarveNorBlock(t *testing.T) {
 	}
 }
 
+// A burst that is worked off is no standing queue.
+func TestCoDelLetsABurstPass(t *testing.T) {
+	c := fair.Config{Seats: 4, Plans: map[string]fair.Plan{"default": {Weight: 1, Queue: 200, QueueTimeout: time.Minute, Target: 20 * time.Millisecond}}}
+	var loads []load
+	for i := range 20 {
+		from := time.Duration(i) * time.Second
+		loads = append(loads, load{tenant: "a", clients: 12, runs: constant(50 * time.Millisecond), from: from, to: from + 10*time.Millisecond})
+	}
+	if s := simulate(t, c, 0, 30*time.Second, loads...); s.results["a"].refused > 0 {
+		t.Error(s)
+	}
+}
+
 func TestCoDelKeepsTheQueueShort(t *testing.T) {
 	for _, target := range []time.Duration{0, 20 * time.Millisecond} {
 		c := fair.Config{Seats: 4, Plans: map[string]fair.Plan{"default": {Weight: 1, Queue: 200, QueueTimeout: time.Minute, Target: target}}}

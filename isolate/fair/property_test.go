@@ -168,40 +168,34 @@ func startsWhatTheModelStarts(t *rapid.T) {
 		now += time.Duration(rapid.SampledFrom([]int64{0, 1, 1000, 1_000_000, 77_777_777}).Draw(t, "dt"))
 		m.pass(int64(now))
 	}
-	t.Repeat(map[string]func(*rapid.T){
-		"arrive": func(t *rapid.T) {
-			pass()
+	for range rapid.IntRange(1, 300).Draw(t, "events") {
+		switch pass(); rapid.SampledFrom([]string{"arrive", "arrive", "arrive", "finish", "finish", "cancel", "tick"}).Draw(t, "event") {
+		case "arrive":
 			arrive(rapid.IntRange(0, n-1).Draw(t, "tenant"))
-		},
-		"finish": func(t *rapid.T) {
+		case "finish":
 			if len(running) == 0 {
-				t.Skip()
+				continue
 			}
-			pass()
 			i := rapid.IntRange(0, len(running)-1).Draw(t, "which")
 			q := running[i]
 			running = slices.Delete(running, i, i+1)
 			m.finish(owner(q), q)
 			got := slices.Clone(room.Finish(now, q))
 			follow(m.start(), got...)
-		},
-		"cancel": func(t *rapid.T) {
+		case "cancel":
 			if len(waiting) == 0 {
-				t.Skip()
+				continue
 			}
-			pass()
 			i := rapid.IntRange(0, len(waiting)-1).Draw(t, "which")
 			q := waiting[i]
 			waiting = slices.Delete(waiting, i, i+1)
 			mt := owner(q)
 			mt.queue = slices.DeleteFunc(mt.queue, func(r modelRequest) bool { return r.q == q })
 			follow(m.start(), slices.Clone(room.Cancel(now, q))...)
-		},
-		"tick": func(t *rapid.T) {
-			pass()
+		case "tick":
 			follow(m.start(), slices.Clone(room.Tick(now))...)
-		},
-	})
+		}
+	}
 }
 
 func names(requests []*fair.Request) (all []string) {
