@@ -207,14 +207,22 @@ func TestRetryAfterIsWhenSeatsCome(t *testing.T) {
 	}
 }
 
-// BenchmarkCurve prints what docs/isolation.md says of the dial: the victim's latency
+// BenchmarkCurve measures what docs/isolation.md says of the dial: the victim's latency
 // against what it is alone, and how much of the seats is used.
 func BenchmarkCurve(b *testing.B) {
-	for b.Loop() {
-		for _, runs := range []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second} {
-			for _, g := range []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99} {
-				b.Logf("noisy requests of %s, guarantee %v: %s", runs, g, median(b, g, oneVictim, noisy(runs)))
-			}
+	for _, runs := range []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second} {
+		for _, g := range []float64{0, 0.2, 0.3, 0.35, 0.5, 0.7, 0.85, 0.95} {
+			b.Run(fmt.Sprintf("noisy=%s/guarantee=%v", runs, g), func(b *testing.B) {
+				var i incident
+				for b.Loop() {
+					i = median(b, g, oneVictim, noisy(runs))
+				}
+				b.ReportMetric(i.p50, "p50-ratio")
+				b.ReportMetric(i.p99, "p99-ratio")
+				b.ReportMetric(100*i.utilisation, "%used")
+				b.ReportMetric(100*i.goodput, "%goodput")
+				b.ReportMetric(0, "ns/op")
+			})
 		}
 	}
 }
