@@ -45,12 +45,14 @@
 // seat and at half the average rate of the active tenants, busy/(2W), while somebody
 // does, W being their weight; it stops at the greatest v. So a debt ends soon when
 // there are seats for all, and ends even if an endless row of new tenants comes in
-// at V. Half the average is less than any tenant gets that waits and is below its cap,
-// so that stamps do not overtake what the tenants were charged.
+// at V. In fair order a tenant that waits, below its cap, gets the average at least; half
+// of that leaves room for estimates that are wrong, so that stamps do not overtake what
+// tenants were charged, which would make the order that of arrival.
 //
-// A tenant that is idle, with v <= V and no demand to speak of, is like one that was
-// never seen, and forgetting it changes nothing. Others are remembered until that
-// holds, at most 4096 of them. So who leaves and comes back has won nothing.
+// A tenant that is idle, with v <= V and no demand to speak of, has the order of one that
+// was never seen, so it is forgotten; what is lost is how long its requests ran. Others
+// are remembered until that holds, at most 4096 of them. So who leaves and comes back has
+// won nothing.
 //
 // # How far from ideal
 //

@@ -1,12 +1,18 @@
 package fair
 
-// heap is a binary heap of things that know where in it they are. at is -1 for one
-// that is in none.
-type heap[T interface {
-	comparable
+// item knows where in its heap it is.
+type item[T any] interface {
 	before(T) bool
-	index() *int
-}] []T
+	index() *int // -1 in none
+}
+
+var (
+	_ item[*tenant]  = (*tenant)(nil)
+	_ item[*Request] = (*Request)(nil)
+)
+
+// heap is a binary heap.
+type heap[T item[T]] []T
 
 func (h heap[T]) top() (none T) {
 	if len(h) == 0 {

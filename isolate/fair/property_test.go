@@ -29,7 +29,6 @@ type modelTenant struct {
 type modelRequest struct {
 	q          *fair.Request
 	stamp, seq int64
-	charged    int64
 }
 
 func (m *model) pass(now int64) {
