@@ -68,8 +68,8 @@ func TestImportsAreThoseOfTheTable(t *testing.T) {
 }
 
 // pure packages decide without I/O, a clock, a goroutine or a lock. Each may have
-// an exception: the rules of time zones are in package time.
-var pure = map[string]string{"limit/algo": "", "slots/plan": "time"}
+// an exception: the rules of time zones are in package time, and so are durations.
+var pure = map[string]string{"isolate/fair": "time", "limit/algo": "", "slots/plan": "time"}
 
 func TestPurePackagesImportNothingImpure(t *testing.T) {
 	impure := []string{"context", "crypto", "io", "log", "net", "os", "runtime", "sync", "syscall", "time", "unsafe"}

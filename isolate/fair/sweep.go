@@ -1,0 +1,100 @@
+package fair
+
+import (
+	"math"
+	"time"
+)
+
+// pause is how long it is from one sweep to the next.
+func (r *Room) pause() time.Duration {
+	return 100*time.Millisecond + time.Duration(len(r.all))*20*time.Microsecond
+}
+
+// sweep works out, for all tenants that are known, what depends on the others: the
+// level, and who waited behind whom. It forgets those that may be.
+func (r *Room) sweep() {
+	past := r.now - r.swept
+	r.swept = r.now
+	for i := len(r.all) - 1; i >= 0; i-- {
+		t := r.all[i]
+		t.observe(r.now, r.config.Memory)
+		if t.idle != nil && t.v <= r.v && t.mean < littleDemand {
+			r.forget(t)
+		}
+	}
+	r.behind.sweep(r.all, past)
+	level := float64(MaxSeats)
+	if r.config.Guarantee > 0 {
+		level = r.level()
+	}
+	r.needs, r.most, r.spreads = 0, 0, 0
+	for _, t := range r.all {
+		share := min(max(1, level*float64(t.plan.Weight)), float64(t.cap))
+		t.share = int(share)
+		t.need, t.spread, t.most = 0, 0, 0
+		if r.config.Guarantee > 0 && (t.idle == nil || r.now-t.left < 2*r.config.Memory) {
+			t.need = min(t.mean, share)
+			t.spread = math.Sqrt(t.variance())
+			if r.z > 0 {
+				t.spread = min(t.spread, (share-t.need)/r.z)
+			}
+			t.most = max(0, t.need+r.z*t.spread)
+		}
+		r.needs += t.need
+		r.spreads += t.spread * t.spread
+		r.hold(t)
+		if t.waiting > 0 || t.in != nil {
+			r.place(t)
+		}
+	}
+}
+
+// level returns the share for each unit of weight.
+func (r *Room) level() float64 {
+	if len(r.all) == 0 {
+		return MaxSeats
+	}
+	heaviest, weights := r.all[0], 0.0
+	for _, t := range r.all {
+		t.light = false
+		weights += float64(t.plan.Weight)
+		if t.mean/float64(t.plan.Weight) > heaviest.mean/float64(heaviest.plan.Weight) {
+			heaviest = t
+		}
+	}
+	equal := float64(r.seats) / weights
+	level := equal
+	// Each round finds more light ones, or ends.
+	for range 16 {
+		heavy, mean, variance, more := 0.0, 0.0, 0.0, false
+		for _, t := range r.all {
+			share := level * float64(t.plan.Weight)
+			if !t.light && t != heaviest && t.mean <= share && t.mean+r.z*math.Sqrt(t.variance()) <= max(1, share) {
+				t.light, more = true, true
+			}
+			if t.light {
+				mean += t.mean
+				variance += t.variance()
+			} else {
+				heavy += float64(t.plan.Weight)
+			}
+		}
+		level = max(equal, (float64(r.seats)-mean-r.z*math.Sqrt(variance))/heavy)
+		if !more {
+			break
+		}
+	}
+	return level
+}
+
+// needed returns how many seats must be left over for the others when t starts
+// something beyond its share.
+func (r *Room) needed(t *tenant) float64 {
+	if r.config.Guarantee == 0 {
+		return 0
+	}
+	missing := r.needs - t.need - (r.most - min(float64(t.use), t.most))
+	spread := r.spreads - t.spread*t.spread
+	const rounding = 1e-6 // of the sums
+	return missing + r.z*math.Sqrt(max(0, spread)) - rounding
+}
