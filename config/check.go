@@ -174,9 +174,13 @@ func (l *loading) checkAttributes() {
 		return
 	}
 	identified := append(slices.Collect(maps.Keys(l.file.Identity.Attributes)), "ip")
+	everywhere := slices.Concat(identified, []string{"method", "host", "path", "plan"})
+	if i := l.file.Isolation; i != nil && l.file.Proxy.Upstream != "" && !l.incomplete("identity.attributes") {
+		l.warnUnknownKey("isolation.tenant", i.Tenant, everywhere, "identity does not give %s%s; requests without it are one tenant together")
+	}
 	for i := range l.file.Rules {
 		rule, at := &l.file.Rules[i], fmt.Sprintf("rules[%d]", i)
-		known := slices.Concat(identified, []string{"method", "host", "path", "plan"})
+		known := slices.Clone(everywhere)
 		for _, found := range variable.FindAllStringSubmatch(rule.Match.Path, -1) {
 			if slices.Contains(identified, found[1]) {
 				l.check(at+".match.path", fmt.Errorf("{%s} is also the name of an identity attribute; rename one of them", found[1]))
@@ -186,30 +190,38 @@ func (l *loading) checkAttributes() {
 		if l.file.Proxy.Upstream == "" || l.incomplete(at+".match") || l.incomplete("identity.attributes") {
 			continue // without a proxy, all callers are the API's
 		}
-		for j, text := range rule.Key {
-			for name := range strings.SplitSeq(text, "|") {
-				l.warnUnknown(fmt.Sprintf("%s.key[%d]", at, j), strings.TrimSpace(name), known)
-			}
-		}
+		l.warnUnknownKey(at+".key", rule.Key, known, onlyAPI)
 		for _, name := range slices.Sorted(maps.Keys(rule.Match.Attributes)) {
-			l.warnUnknown(join(at+".match.attributes", name), name, known)
+			l.warnUnknown(join(at+".match.attributes", name), name, known, onlyAPI)
 		}
 		for j, override := range rule.Overrides {
 			for _, name := range slices.Sorted(maps.Keys(override.When)) {
-				l.warnUnknown(join(fmt.Sprintf("%s.overrides[%d].when", at, j), name), name, known)
+				l.warnUnknown(join(fmt.Sprintf("%s.overrides[%d].when", at, j), name), name, known, onlyAPI)
 			}
 		}
 	}
 }
 
-// warnUnknown warns of an attribute that no request through the proxy has.
-func (l *loading) warnUnknown(path, name string, known []string) {
+// onlyAPI is what is said of an attribute that no request through the proxy has.
+const onlyAPI = "neither identity nor this rule's path gives %s%s; only callers of the API can set it"
+
+// warnUnknownKey is warnUnknown for what is counted by.
+func (l *loading) warnUnknownKey(path string, key, known []string, message string) {
+	for i, text := range key {
+		for name := range strings.SplitSeq(text, "|") {
+			l.warnUnknown(fmt.Sprintf("%s[%d]", path, i), strings.TrimSpace(name), known, message)
+		}
+	}
+}
+
+// warnUnknown warns of an attribute that is not among known. message has room for its
+// name, and for what may have been meant.
+func (l *loading) warnUnknown(path, name string, known []string, message string) {
 	if slices.Contains(known, name) {
 		return
 	}
 	at := locate(l.root, path)
-	l.put(Problem{Line: at.Line, Column: at.Column, Path: path, Warning: true, Message: fmt.Sprintf(
-		"neither identity nor this rule's path gives %s%s; only callers of the API can set it", quote(name), didYouMean(rules.Closest(name, known)))})
+	l.put(Problem{Line: at.Line, Column: at.Column, Path: path, Warning: true, Message: fmt.Sprintf(message, quote(name), didYouMean(rules.Closest(name, known)))})
 }
 
 // cause returns err without the name of the file, which a Problem has anyway.

@@ -119,13 +119,13 @@ func (f *File) APIAddress() string {
 }
 
 // NeedRestart returns the names of the fields in which next differs from f and
-// which a running process cannot change: all but identity, plans and rules.
+// which a running process cannot change: all but identity, plans, isolation and rules.
 func (f *File) NeedRestart(next *File) []string {
 	var changed []string
 	a, b := reflect.ValueOf(f).Elem(), reflect.ValueOf(next).Elem()
 	for _, field := range fieldsOf(a.Type()) {
 		switch field.name {
-		case "identity", "plans", "rules":
+		case "identity", "plans", "isolation", "rules":
 			continue
 		}
 		if a.FieldByIndex(field.index).Interface() != b.FieldByIndex(field.index).Interface() {

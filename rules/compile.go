@@ -37,6 +37,9 @@ func Compile(spec Spec) (*Set, []Problem) {
 		set.rules = append(set.rules, rule)
 		set.root.add(rule.match.template, int32(i))
 	}
+	if spec.Isolation != nil {
+		set.isolation = c.compileIsolation(spec.Isolation, &set.plans)
+	}
 	if c.failed > 0 {
 		return nil, c.problems
 	}

@@ -71,10 +71,14 @@ type Match struct {
 
 // Set is a compiled Spec. It is immutable and safe for simultaneous use.
 type Set struct {
-	rules []*Rule
-	plans plans
-	root  node
+	rules     []*Rule
+	plans     plans
+	root      node
+	isolation *Isolation
 }
+
+// Isolation returns who gets how many seats; nil if no request needs one.
+func (s *Set) Isolation() *Isolation { return s.isolation }
 
 // Rules returns the rules in the order of the Spec.
 func (s *Set) Rules() []*Rule { return s.rules }

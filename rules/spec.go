@@ -6,7 +6,9 @@ import "time"
 // fields in a rules file, and doc says what they mean to whoever edits one.
 type Spec struct {
 	Plans map[string]Plan `yaml:"plans" doc:"Named groups of callers, for overrides."`
-	Rules []RuleSpec      `yaml:"rules" doc:"The limits. Every rule that matches a request applies; all of them are charged, or none."`
+	// Isolation is nil if no request needs a seat.
+	Isolation *IsolationSpec `yaml:"isolation" doc:"Keeps tenants from slowing each other: how many requests run at once, and whose is next."`
+	Rules     []RuleSpec     `yaml:"rules" doc:"The limits. Every rule that matches a request applies; all of them are charged, or none."`
 }
 
 // Plan says who belongs to a plan. A request whose attribute "plan" is set
