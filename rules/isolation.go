@@ -18,27 +18,27 @@ type IsolationSpec struct {
 	Routes     []RouteSpec             `yaml:"routes" doc:"What is different for some requests. Of those that match, the one with the most particular path applies; of equal ones, the first."`
 	Status     int                     `yaml:"status" enum:"429,503" doc:"HTTP status of a refusal. Default 503."`
 	Guarantee  *int                    `yaml:"guarantee" doc:"The dial from fair to strict, in per cent, 0 to 99: how likely the others find a seat free at once when a tenant asks for more than its share. 0 holds no seat idle. Default 90."`
-	MaxWaiting int                     `yaml:"max_waiting" doc:"How many requests may wait, of all tenants together, 1 to 1048576. Default 16384."`
-	MinSeats   int                     `yaml:"min_seats" doc:"Let the number of seats shrink down to this, 1 to seats, while requests take longer than they use to, and grow again. Default: seats, which is never."`
+	MaxWaiting *int                    `yaml:"max_waiting" doc:"How many requests may wait, of all tenants together, 1 to 1048576. Default 16384."`
+	MinSeats   *int                    `yaml:"min_seats" doc:"Let the number of seats shrink down to this, 1 to seats, while requests take longer than they use to, and grow again. Default: seats, which is never."`
 }
 
 // SeatPlanSpec is what each tenant of a plan gets.
 type SeatPlanSpec struct {
-	Preset       string   `yaml:"preset" enum:"single" doc:"single: one seat, a queue of 50, and 60s for waiting and running together. What else is given here takes the place of that."`
-	Weight       int      `yaml:"weight" doc:"The tenant's share against that of others, 1 to 1000. Default 1."`
-	MaxSeats     int      `yaml:"max_seats" doc:"The most seats that it holds at once, 1 to seats. Default: seats."`
-	Queue        *int     `yaml:"queue" doc:"How many of its requests may wait, 0 to 65536; with 0, what cannot start at once is refused. Default 100."`
-	QueueTimeout Duration `yaml:"queue_timeout" doc:"The longest that one waits, 1ms to 1d. Default 10s."`
-	Timeout      Duration `yaml:"timeout" doc:"The longest that one may take, waiting and running together, 1ms to 1d; the caller is then answered, and the seat is free when the request has really ended. Default: any time."`
-	Target       Duration `yaml:"target" doc:"Refuse what has waited for long instead of starting it, while the shortest wait in the tenant's queue stays above this for 100ms (CoDel), 1ms to 1d. Default: off."`
+	Preset       string    `yaml:"preset" enum:"single" doc:"single: one seat, a queue of 50, and 60s for waiting and running together. What else is given here takes the place of that."`
+	Weight       *int      `yaml:"weight" doc:"The tenant's share against that of others, 1 to 1000. Default 1."`
+	MaxSeats     *int      `yaml:"max_seats" doc:"The most seats that it holds at once, 1 to seats. Default: seats."`
+	Queue        *int      `yaml:"queue" doc:"How many of its requests may wait, 0 to 65536; with 0, what cannot start at once is refused. Default 100."`
+	QueueTimeout *Duration `yaml:"queue_timeout" doc:"The longest that one waits, 1ms to 1d. Default 10s."`
+	Timeout      *Duration `yaml:"timeout" doc:"The longest that one may take, waiting and running together, 1ms to 1d; the caller is then answered, and the seat is free when the request has really ended. Default: any time."`
+	Target       *Duration `yaml:"target" doc:"Refuse what has waited for long instead of starting it, while the shortest wait in the tenant's queue stays above this for 100ms (CoDel), 1ms to 1d. Default: off."`
 }
 
 // RouteSpec is what is different for some requests.
 type RouteSpec struct {
 	Match    MatchSpec `yaml:"match" required:"true" doc:"Which requests it is for. Every part given must match."`
 	Enabled  *bool     `yaml:"enabled" doc:"Whether they need seats at all. Default true."`
-	Cost     int       `yaml:"cost" doc:"How many seats one takes, 1 to seats. Default 1."`
-	Timeout  Duration  `yaml:"timeout" doc:"In place of the plan's, 1ms to 1d."`
+	Cost     *int      `yaml:"cost" doc:"How many seats one takes, 1 to seats. Default 1."`
+	Timeout  *Duration `yaml:"timeout" doc:"In place of the plan's, 1ms to 1d."`
 	Priority string    `yaml:"priority" enum:"low,normal,high" doc:"Which of its own requests a tenant's queue starts first. Default normal."`
 }
 
@@ -124,7 +124,9 @@ func (c *compiler) compileIsolation(spec *IsolationSpec, plans *plans) *Isolatio
 	if spec.Seats < 1 || spec.Seats > fair.MaxSeats {
 		c.problem(at+".seats", "%d is out of bounds; 1 to %d is allowed", spec.Seats, fair.MaxSeats)
 	}
-	i.tenant = c.compileKey(at+".tenant", spec.Tenant)
+	if i.tenant = c.compileKey(at+".tenant", spec.Tenant); len(spec.Tenant) == 0 {
+		c.problem(at+".tenant", "is empty; name an attribute, such as tenant")
+	}
 	switch i.Status {
 	case 0:
 		i.Status = 503
@@ -132,19 +134,13 @@ func (c *compiler) compileIsolation(spec *IsolationSpec, plans *plans) *Isolatio
 	default:
 		c.problem(at+".status", "%d is not allowed; 429 and 503 are", i.Status)
 	}
-	i.Config = fair.Config{Seats: spec.Seats, Default: defaultSeatPlan, Guarantee: 0.9, MaxWaiting: spec.MaxWaiting, Plans: make(map[string]fair.Plan)}
-	if g := spec.Guarantee; g != nil {
-		if i.Config.Guarantee = float64(*g) / 100; *g < 0 || *g > 99 {
-			c.problem(at+".guarantee", "%d is out of bounds; 0 to 99 is allowed", *g)
-		}
-	}
-	if n := spec.MaxWaiting; n < 0 || n > 1<<20 {
-		c.problem(at+".max_waiting", "%d is out of bounds; 1 to %d is allowed", n, 1<<20)
-	}
-	if n := spec.MinSeats; n != 0 {
-		if i.Config.Adaptive = (&fair.Adaptive{Min: n}); n < 1 || n > spec.Seats {
-			c.problem(at+".min_seats", "%d is out of bounds; 1 to %d, which are the seats, is allowed", n, spec.Seats)
-		}
+	guarantee := 90
+	c.compileNumber(at+".guarantee", &guarantee, spec.Guarantee, 0, 99)
+	i.Config = fair.Config{Seats: spec.Seats, Default: defaultSeatPlan, Guarantee: float64(guarantee) / 100, Plans: make(map[string]fair.Plan)}
+	c.compileNumber(at+".max_waiting", &i.Config.MaxWaiting, spec.MaxWaiting, 1, 1<<20)
+	if spec.MinSeats != nil {
+		i.Config.Adaptive = new(fair.Adaptive)
+		c.compileNumber(at+".min_seats", &i.Config.Adaptive.Min, spec.MinSeats, 1, spec.Seats)
 	}
 	for _, name := range slices.Sorted(maps.Keys(spec.Plans)) {
 		i.Config.Plans[name] = c.compileSeatPlan(at+".plans."+name, spec.Plans[name], spec.Seats)
@@ -168,37 +164,33 @@ func (c *compiler) compileSeatPlan(at string, spec SeatPlanSpec, seats int) fair
 	default:
 		c.unknown(at+".preset", spec.Preset, []string{"single"})
 	}
-	number := func(field string, to *int, n, least, most int) {
-		if *to = n; n < least || n > most {
-			c.problem(at+field, "%d is out of bounds; %d to %d is allowed", n, least, most)
-		}
-	}
-	if spec.Weight != 0 {
-		number(".weight", &p.Weight, spec.Weight, 1, fair.MaxWeight)
-	}
-	if spec.MaxSeats != 0 {
-		number(".max_seats", &p.MaxSeats, spec.MaxSeats, 1, seats)
-	}
-	if spec.Queue != nil {
-		number(".queue", &p.Queue, *spec.Queue, 0, fair.MaxQueue)
-	}
-	for field, to := range map[string]struct {
-		span  Duration
-		value *time.Duration
-	}{".queue_timeout": {spec.QueueTimeout, &p.QueueTimeout}, ".timeout": {spec.Timeout, &p.Timeout}, ".target": {spec.Target, &p.Target}} {
-		if to.span != 0 {
-			*to.value = c.compileWait(at+field, to.span)
-		}
-	}
+	c.compileNumber(at+".weight", &p.Weight, spec.Weight, 1, fair.MaxWeight)
+	c.compileNumber(at+".max_seats", &p.MaxSeats, spec.MaxSeats, 1, seats)
+	c.compileNumber(at+".queue", &p.Queue, spec.Queue, 0, fair.MaxQueue)
+	c.compileWait(at+".queue_timeout", &p.QueueTimeout, spec.QueueTimeout)
+	c.compileWait(at+".timeout", &p.Timeout, spec.Timeout)
+	c.compileWait(at+".target", &p.Target, spec.Target)
 	return p
 }
 
-// compileWait returns a time that a request may take.
-func (c *compiler) compileWait(at string, d Duration) time.Duration {
-	if d < Duration(time.Millisecond) || d > Duration(fair.MaxTimeout) {
-		c.problem(at, "%v is out of bounds; %v to %v is allowed", d, Duration(time.Millisecond), Duration(fair.MaxTimeout))
+// compileNumber sets what is given.
+func (c *compiler) compileNumber(at string, to, n *int, least, most int) {
+	if n == nil {
+		return
 	}
-	return time.Duration(d)
+	if *to = *n; *n < least || *n > most {
+		c.problem(at, "%d is out of bounds; %d to %d is allowed", *n, least, most)
+	}
+}
+
+// compileWait sets a time that a request may take, if it is given.
+func (c *compiler) compileWait(at string, to *time.Duration, d *Duration) {
+	if d == nil {
+		return
+	}
+	if *to = time.Duration(*d); *d < Duration(time.Millisecond) || *d > Duration(fair.MaxTimeout) {
+		c.problem(at, "%v is out of bounds; %v to %v is allowed", *d, Duration(time.Millisecond), Duration(fair.MaxTimeout))
+	}
 }
 
 // maxRoutes is the most routes of an IsolationSpec.
@@ -212,18 +204,14 @@ func (c *compiler) compileRoutes(at string, i *Isolation, spec *IsolationSpec) {
 	}
 	for n := range specs {
 		s, at := &specs[n], item(at, n)
-		r := route{match: c.compileMatch(at+".match", &s.Match), enabled: s.Enabled == nil || *s.Enabled, cost: max(1, s.Cost)}
-		if s.Cost < 0 || s.Cost > spec.Seats {
-			c.problem(at+".cost", "%d is out of bounds; 1 to %d, which are the seats, is allowed", s.Cost, spec.Seats)
-		}
+		r := route{match: c.compileMatch(at+".match", &s.Match), enabled: s.Enabled == nil || *s.Enabled, cost: 1}
+		c.compileNumber(at+".cost", &r.cost, s.Cost, 1, spec.Seats)
 		for _, name := range slices.Sorted(maps.Keys(i.Config.Plans)) {
 			if most := i.Config.Plans[name].MaxSeats; most != 0 && r.cost > most && r.enabled {
 				c.problem(at+".cost", "%d is more than the %d seats that a tenant of plan %q may hold; it would never start", r.cost, most, name)
 			}
 		}
-		if s.Timeout != 0 {
-			r.timeout = c.compileWait(at+".timeout", s.Timeout)
-		}
+		c.compileWait(at+".timeout", &r.timeout, s.Timeout)
 		switch s.Priority {
 		case "", "normal":
 		case "low":

@@ -11,8 +11,7 @@ import (
 	"github.com/stint-dev/stint/rules"
 )
 
-func intOf(n int) *int    { return &n }
-func boolOf(b bool) *bool { return &b }
+func to[T any](v T) *T { return &v }
 
 const second = rules.Duration(time.Second)
 
@@ -22,15 +21,15 @@ func shop() *rules.IsolationSpec {
 		Seats:  32,
 		Tenant: []string{"tenant|ip"},
 		Plans: map[string]rules.SeatPlanSpec{
-			"gold":    {Weight: 4, Queue: intOf(0)},
-			"default": {Preset: "single", MaxSeats: 4, Timeout: 30 * second},
+			"gold":    {Weight: to(4), Queue: to(0)},
+			"default": {Preset: "single", MaxSeats: to(4), Timeout: to(30 * second)},
 		},
 		Routes: []rules.RouteSpec{
 			{Match: rules.MatchSpec{Path: "/{rest...}", Methods: []string{"DELETE"}}, Priority: "low"},
-			{Match: rules.MatchSpec{Path: "/reports/{id}"}, Cost: 2, Timeout: 5 * second},
-			{Match: rules.MatchSpec{Path: "/reports/all"}, Cost: 4},
+			{Match: rules.MatchSpec{Path: "/reports/{id}"}, Cost: to(2), Timeout: to(5 * second)},
+			{Match: rules.MatchSpec{Path: "/reports/all"}, Cost: to(4)},
 			{Match: rules.MatchSpec{Path: "/reports/{id}/{part...}"}, Priority: "high"},
-			{Match: rules.MatchSpec{Path: "/health"}, Enabled: boolOf(false)},
+			{Match: rules.MatchSpec{Path: "/health"}, Enabled: to(false)},
 		},
 	}
 }
@@ -114,20 +113,23 @@ func TestIsolationRefuses(t *testing.T) {
 	}{
 		{"isolation.seats: 0 is out of bounds; 1 to 65536 is allowed", func(s *rules.IsolationSpec) { s.Seats, s.Routes, s.Plans = 0, nil, nil }},
 		{`isolation.tenant[0]: "te nant" is not an attribute; letters, digits, _ and - are allowed, 1 to 64 of them`, func(s *rules.IsolationSpec) { s.Tenant = []string{"te nant"} }},
+		{"isolation.tenant: is empty; name an attribute, such as tenant", func(s *rules.IsolationSpec) { s.Tenant = []string{} }},
 		{"isolation.status: 500 is not allowed; 429 and 503 are", func(s *rules.IsolationSpec) { s.Status = 500 }},
-		{"isolation.guarantee: 100 is out of bounds; 0 to 99 is allowed", func(s *rules.IsolationSpec) { s.Guarantee = intOf(100) }},
-		{"isolation.max_waiting: -1 is out of bounds; 1 to 1048576 is allowed", func(s *rules.IsolationSpec) { s.MaxWaiting = -1 }},
-		{"isolation.min_seats: 33 is out of bounds; 1 to 32, which are the seats, is allowed", func(s *rules.IsolationSpec) { s.MinSeats = 33 }},
-		{"isolation.plans.gold.weight: -1 is out of bounds; 1 to 1000 is allowed", plan(rules.SeatPlanSpec{Weight: -1})},
-		{"isolation.plans.gold.max_seats: 33 is out of bounds; 1 to 32 is allowed", plan(rules.SeatPlanSpec{MaxSeats: 33})},
-		{"isolation.plans.gold.queue: -1 is out of bounds; 0 to 65536 is allowed", plan(rules.SeatPlanSpec{Queue: intOf(-1)})},
-		{"isolation.plans.gold.queue_timeout: -1s is out of bounds; 1ms to 1d is allowed", plan(rules.SeatPlanSpec{QueueTimeout: -second})},
-		{"isolation.plans.gold.timeout: 1d1h is out of bounds; 1ms to 1d is allowed", plan(rules.SeatPlanSpec{Timeout: 25 * 3600 * second})},
+		{"isolation.guarantee: 100 is out of bounds; 0 to 99 is allowed", func(s *rules.IsolationSpec) { s.Guarantee = to(100) }},
+		{"isolation.max_waiting: -1 is out of bounds; 1 to 1048576 is allowed", func(s *rules.IsolationSpec) { s.MaxWaiting = to(-1) }},
+		{"isolation.min_seats: 33 is out of bounds; 1 to 32 is allowed", func(s *rules.IsolationSpec) { s.MinSeats = to(33) }},
+		{"isolation.plans.gold.weight: 0 is out of bounds; 1 to 1000 is allowed", plan(rules.SeatPlanSpec{Weight: to(0)})},
+		{"isolation.plans.gold.timeout: 0s is out of bounds; 1ms to 1d is allowed", plan(rules.SeatPlanSpec{Timeout: to(rules.Duration(0))})},
+		{"isolation.plans.gold.weight: -1 is out of bounds; 1 to 1000 is allowed", plan(rules.SeatPlanSpec{Weight: to(-1)})},
+		{"isolation.plans.gold.max_seats: 33 is out of bounds; 1 to 32 is allowed", plan(rules.SeatPlanSpec{MaxSeats: to(33)})},
+		{"isolation.plans.gold.queue: -1 is out of bounds; 0 to 65536 is allowed", plan(rules.SeatPlanSpec{Queue: to(-1)})},
+		{"isolation.plans.gold.queue_timeout: -1s is out of bounds; 1ms to 1d is allowed", plan(rules.SeatPlanSpec{QueueTimeout: to(-second)})},
+		{"isolation.plans.gold.timeout: 1d1h is out of bounds; 1ms to 1d is allowed", plan(rules.SeatPlanSpec{Timeout: to(25 * 3600 * second)})},
 		{`isolation.plans.gold.preset: "double" is unknown; allowed: single`, plan(rules.SeatPlanSpec{Preset: "double"})},
 		{`isolation.plans.silver: plans has no "silver"; only requests whose attribute plan is "silver" get it`, func(s *rules.IsolationSpec) { s.Plans["silver"] = rules.SeatPlanSpec{} }},
-		{"isolation.routes[0].cost: 33 is out of bounds; 1 to 32, which are the seats, is allowed", route(rules.RouteSpec{Cost: 33})},
-		{`isolation.routes[0].cost: 5 is more than the 4 seats that a tenant of plan "default" may hold; it would never start`, route(rules.RouteSpec{Cost: 5})},
-		{"isolation.routes[0].timeout: 500us is out of bounds; 1ms to 1d is allowed", route(rules.RouteSpec{Timeout: second / 2000})},
+		{"isolation.routes[0].cost: 33 is out of bounds; 1 to 32 is allowed", route(rules.RouteSpec{Cost: to(33)})},
+		{`isolation.routes[0].cost: 5 is more than the 4 seats that a tenant of plan "default" may hold; it would never start`, route(rules.RouteSpec{Cost: to(5)})},
+		{"isolation.routes[0].timeout: 500us is out of bounds; 1ms to 1d is allowed", route(rules.RouteSpec{Timeout: to(second / 2000)})},
 		{`isolation.routes[0].priority: "urgent" is unknown; allowed: low, normal and high`, route(rules.RouteSpec{Priority: "urgent"})},
 		{`isolation.routes[0].match.path: "reports" does not begin with a slash; write "/reports"`, route(rules.RouteSpec{Match: rules.MatchSpec{Path: "reports"}})},
 	} {
