@@ -176,7 +176,9 @@ func (l *loading) checkAttributes() {
 	identified := append(slices.Collect(maps.Keys(l.file.Identity.Attributes)), "ip")
 	everywhere := slices.Concat(identified, []string{"method", "host", "path", "plan"})
 	if i := l.file.Isolation; i != nil && l.file.Proxy.Upstream != "" && !l.incomplete("identity.attributes") {
-		l.warnUnknownKey("isolation.tenant", i.Tenant, everywhere, "identity does not give %s%s; requests without it are one tenant together")
+		for name := range strings.SplitSeq(i.Tenant, "|") {
+			l.warnUnknown("isolation.tenant", strings.TrimSpace(name), everywhere, "identity does not give %s%s; requests without it are one tenant together")
+		}
 	}
 	for i := range l.file.Rules {
 		rule, at := &l.file.Rules[i], fmt.Sprintf("rules[%d]", i)
@@ -190,7 +192,11 @@ func (l *loading) checkAttributes() {
 		if l.file.Proxy.Upstream == "" || l.incomplete(at+".match") || l.incomplete("identity.attributes") {
 			continue // without a proxy, all callers are the API's
 		}
-		l.warnUnknownKey(at+".key", rule.Key, known, onlyAPI)
+		for j, text := range rule.Key {
+			for name := range strings.SplitSeq(text, "|") {
+				l.warnUnknown(fmt.Sprintf("%s.key[%d]", at, j), strings.TrimSpace(name), known, onlyAPI)
+			}
+		}
 		for _, name := range slices.Sorted(maps.Keys(rule.Match.Attributes)) {
 			l.warnUnknown(join(at+".match.attributes", name), name, known, onlyAPI)
 		}
@@ -204,15 +210,6 @@ func (l *loading) checkAttributes() {
 
 // onlyAPI is what is said of an attribute that no request through the proxy has.
 const onlyAPI = "neither identity nor this rule's path gives %s%s; only callers of the API can set it"
-
-// warnUnknownKey is warnUnknown for what is counted by.
-func (l *loading) warnUnknownKey(path string, key, known []string, message string) {
-	for i, text := range key {
-		for name := range strings.SplitSeq(text, "|") {
-			l.warnUnknown(fmt.Sprintf("%s[%d]", path, i), strings.TrimSpace(name), known, message)
-		}
-	}
-}
 
 // warnUnknown warns of an attribute that is not among known. message has room for its
 // name, and for what may have been meant.

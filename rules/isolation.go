@@ -13,7 +13,7 @@ import (
 // seats, which are what requests hold while they run.
 type IsolationSpec struct {
 	Seats      int                     `yaml:"seats" required:"true" doc:"How many seats this process has, 1 to 65536: what the requests that run at once cost together, at most."`
-	Tenant     []string                `yaml:"tenant" required:"true" doc:"The attributes that tell tenants apart, as in the key of a rule; a|b means a, or b where a is missing. Requests without them are one tenant together."`
+	Tenant     string                  `yaml:"tenant" required:"true" doc:"The attribute that tells tenants apart; a|b means a, or b where a is missing. Requests without it are one tenant together."`
 	Plans      map[string]SeatPlanSpec `yaml:"plans" doc:"What the tenants of a plan get, by the name of the plan. Those of no plan, or of one that is not here, have the plan default. Default: default: {}."`
 	Routes     []RouteSpec             `yaml:"routes" doc:"What is different for some requests. Of those that match, the one with the most particular path applies; of equal ones, the first."`
 	Status     int                     `yaml:"status" enum:"429,503" doc:"HTTP status of a refusal. Default 503."`
@@ -53,7 +53,7 @@ type Isolation struct {
 	// Status is the HTTP status of a refusal, 429 or 503.
 	Status int
 
-	tenant []keyPart
+	tenant keyPart
 	routes []route // the most particular first
 	root   node
 	plans  *plans
@@ -113,20 +113,19 @@ func (i *Isolation) Claim(r Request) (c Claim, ok bool) {
 	if c.Timeout == 0 {
 		c.Timeout = plan.Timeout
 	}
-	c.Tenant = makeKey(i.tenant, &caller)
+	c.Tenant = makeKey([]keyPart{i.tenant}, &caller)
 	return c, true
 }
 
 // compileIsolation checks who gets how many seats.
 func (c *compiler) compileIsolation(spec *IsolationSpec, plans *plans) *Isolation {
 	const at = "isolation"
+	before := c.failed
 	i := &Isolation{plans: plans, Status: spec.Status}
 	if spec.Seats < 1 || spec.Seats > fair.MaxSeats {
 		c.problem(at+".seats", "%d is out of bounds; 1 to %d is allowed", spec.Seats, fair.MaxSeats)
 	}
-	if i.tenant = c.compileKey(at+".tenant", spec.Tenant); len(spec.Tenant) == 0 {
-		c.problem(at+".tenant", "is empty; name an attribute, such as tenant")
-	}
+	i.tenant = c.compileKeyPart(at+".tenant", spec.Tenant)
 	switch i.Status {
 	case 0:
 		i.Status = 503
@@ -152,6 +151,9 @@ func (c *compiler) compileIsolation(spec *IsolationSpec, plans *plans) *Isolatio
 		i.Config.Plans[defaultSeatPlan] = c.compileSeatPlan(at+".plans", SeatPlanSpec{}, spec.Seats)
 	}
 	c.compileRoutes(at+".routes", i, spec)
+	if err := i.Config.Check(); err != nil && c.failed == before {
+		c.problem(at, "%v", err) // all that it checks has been, but for what it will check one day
+	}
 	return i
 }
 

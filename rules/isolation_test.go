@@ -19,7 +19,7 @@ const second = rules.Duration(time.Second)
 func shop() *rules.IsolationSpec {
 	return &rules.IsolationSpec{
 		Seats:  32,
-		Tenant: []string{"tenant|ip"},
+		Tenant: "tenant|ip",
 		Plans: map[string]rules.SeatPlanSpec{
 			"gold":    {Weight: to(4), Queue: to(0)},
 			"default": {Preset: "single", MaxSeats: to(4), Timeout: to(30 * second)},
@@ -112,8 +112,8 @@ func TestIsolationRefuses(t *testing.T) {
 		change func(s *rules.IsolationSpec)
 	}{
 		{"isolation.seats: 0 is out of bounds; 1 to 65536 is allowed", func(s *rules.IsolationSpec) { s.Seats, s.Routes, s.Plans = 0, nil, nil }},
-		{`isolation.tenant[0]: "te nant" is not an attribute; letters, digits, _ and - are allowed, 1 to 64 of them`, func(s *rules.IsolationSpec) { s.Tenant = []string{"te nant"} }},
-		{"isolation.tenant: is empty; name an attribute, such as tenant", func(s *rules.IsolationSpec) { s.Tenant = []string{} }},
+		{`isolation.tenant: "te nant" is not an attribute; letters, digits, _ and - are allowed, 1 to 64 of them`, func(s *rules.IsolationSpec) { s.Tenant = "te nant" }},
+		{`isolation.tenant: "" has an empty attribute; an attribute, or several with | between them, is allowed`, func(s *rules.IsolationSpec) { s.Tenant = "" }},
 		{"isolation.status: 500 is not allowed; 429 and 503 are", func(s *rules.IsolationSpec) { s.Status = 500 }},
 		{"isolation.guarantee: 100 is out of bounds; 0 to 99 is allowed", func(s *rules.IsolationSpec) { s.Guarantee = to(100) }},
 		{"isolation.max_waiting: -1 is out of bounds; 1 to 1048576 is allowed", func(s *rules.IsolationSpec) { s.MaxWaiting = to(-1) }},
