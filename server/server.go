@@ -19,6 +19,7 @@ import (
 
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/gate"
+	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/store/memory"
@@ -134,8 +135,11 @@ func Run(ctx context.Context, o Options) error {
 	if top := cfg.File.Telemetry.TopClients; top.Attribute != "" {
 		observers = append(observers, metrics.TopClients(top.Attribute, top.Size))
 	}
+	var gated *gate.Gate
+	seats := metrics.Seats(func() *isolate.Isolator { return gated.Seats() })
+	gated = gate.New(limiter, snapshot(cfg), &gate.Options{Observer: observers, Seats: seats})
 	current := &current{
-		gate:   gate.New(limiter, snapshot(cfg), &gate.Options{Observer: observers}),
+		gate:   gated,
 		config: cfg, path: o.Config, set: o.Set, logger: logger, metrics: metrics,
 	}
 	defer current.close()
@@ -247,6 +251,9 @@ func serve(ctx context.Context, servers []*server, p *Process, stopping *atomic.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	var wg sync.WaitGroup
+	if seats := p.Gate.Seats(); seats != nil {
+		wg.Go(func() { seats.Close(end) }) // who waits for a seat is answered now
+	}
 	for _, s := range servers {
 		wg.Go(func() {
 			if s.http.Shutdown(end) != nil {

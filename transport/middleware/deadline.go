@@ -89,6 +89,7 @@ func (d *deadlineWriter) expire(late func(w http.ResponseWriter)) (hijacked bool
 		panic(http.ErrAbortHandler)
 	}
 	d.over = true
+	d.w.Header().Set("Connection", "close") // the handler may still read from it
 	late(d.w)
 	return false
 }
