@@ -223,6 +223,14 @@ func (l *loading) checkAttributes() {
 		return
 	}
 	identified := l.file.identified()
+	if i := l.file.Isolation; i != nil && l.file.Proxy.Upstream != "" && !l.incomplete("identity.attributes") {
+		known := slices.Concat(identified, requestAttributes)
+		for name := range strings.SplitSeq(i.Tenant, "|") {
+			if name = strings.TrimSpace(name); !slices.Contains(known, name) {
+				l.warn("isolation.tenant", "identity does not give %s%s; requests without it are one tenant together", quote(name), didYouMean(rules.Closest(name, known)))
+			}
+		}
+	}
 	for i := range l.file.Rules {
 		at := fmt.Sprintf("rules[%d]", i)
 		for _, p := range l.file.attributeProblems(&l.file.Rules[i], identified) {
@@ -231,11 +239,19 @@ func (l *loading) checkAttributes() {
 			case !p.Warning:
 				l.check(path, errors.New(p.Message))
 			case !l.incomplete(at+".match") && !l.incomplete("identity.attributes"):
-				node := locate(l.root, path)
-				l.put(Problem{Line: node.Line, Column: node.Column, Path: path, Warning: true, Message: p.Message})
+				l.warn(path, "%s", p.Message)
 			}
 		}
 	}
+}
+
+// requestAttributes are those that every request has.
+var requestAttributes = []string{"method", "host", "path", "api", "plan"}
+
+// warn reports what is allowed at path, and probably not meant.
+func (l *loading) warn(path, format string, args ...any) {
+	at := locate(l.root, path)
+	l.put(Problem{Line: at.Line, Column: at.Column, Path: path, Warning: true, Message: fmt.Sprintf(format, args...)})
 }
 
 // identified returns the attributes that identity gives.
@@ -246,7 +262,7 @@ func (f *File) identified() []string {
 // attributeProblems holds the attributes that a rule depends on against those
 // that there are.
 func (f *File) attributeProblems(rule *rules.RuleSpec, identified []string) (found []rules.Problem) {
-	known := slices.Concat(identified, []string{"method", "host", "path", "api", "plan"})
+	known := slices.Concat(identified, requestAttributes)
 	for _, caught := range caughtBy(rule.Match.Path) {
 		if slices.Contains(identified, caught[1]) {
 			found = append(found, rules.Problem{Path: "match.path", Message: fmt.Sprintf("{%s} is also the name of an identity attribute; rename one of them", caught[1])})

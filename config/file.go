@@ -146,14 +146,14 @@ func (f *File) GRPCAddress() string {
 }
 
 // NeedRestart returns the names of the fields in which next differs from f and
-// which a running process cannot change: all but identity, paths,
-// plans and rules.
+// which a running process cannot change: all but identity, paths, plans,
+// isolation and rules.
 func (f *File) NeedRestart(next *File) []string {
 	var changed []string
 	a, b := reflect.ValueOf(f).Elem(), reflect.ValueOf(next).Elem()
 	for _, field := range fieldsOf(a.Type()) {
 		switch field.name {
-		case "identity", "paths", "plans", "rules":
+		case "identity", "paths", "plans", "isolation", "rules":
 			continue
 		}
 		if !reflect.DeepEqual(a.FieldByIndex(field.index).Interface(), b.FieldByIndex(field.index).Interface()) {

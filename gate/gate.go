@@ -8,9 +8,11 @@ package gate
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/rules"
 )
@@ -55,6 +57,8 @@ type Options struct {
 	Observer Observer
 	// Clock ends the overrides that have an end. Defaults to time.Now.
 	Clock func() time.Time
+	// Seats, if set, is told who gets and gives back seats.
+	Seats isolate.Observer
 }
 
 // Observer is told what a Gate decides. It is called on the way of a request
@@ -67,10 +71,19 @@ type Observer interface {
 // simultaneous use.
 type Gate struct {
 	limiter  *limit.Limiter
-	snapshot atomic.Pointer[Snapshot]
+	state    atomic.Pointer[state]
 	queue    limit.Queue
 	clock    func() time.Time
 	observer Observer
+
+	swapping sync.Mutex
+	sitting  isolate.Observer
+}
+
+// state is what a Gate works by, and the seats that its rules ask for, if they do.
+type state struct {
+	*Snapshot
+	seats *isolate.Isolator
 }
 
 // New returns a Gate that charges l by the rules of s. A nil o is the zero Options.
@@ -81,22 +94,43 @@ func New(l *limit.Limiter, s *Snapshot, o *Options) *Gate {
 		if o.Clock != nil {
 			g.clock = o.Clock
 		}
+		g.sitting = o.Seats
 	}
-	g.snapshot.Store(s)
+	g.state.Store(&state{})
+	g.Swap(s)
 	return g
 }
 
 // Swap makes s what the gate works by. Requests that are being decided end
-// under the Snapshot that they began with.
-func (g *Gate) Swap(s *Snapshot) { g.snapshot.Store(s) }
+// under the Snapshot that they began with, and keep the seats that they have.
+func (g *Gate) Swap(s *Snapshot) {
+	g.swapping.Lock()
+	defer g.swapping.Unlock()
+	next := &state{Snapshot: s, seats: g.state.Load().seats}
+	if isolation := s.Rules.Isolation(); isolation != nil {
+		var err error
+		if next.seats == nil {
+			next.seats, err = isolate.New(isolation.Config, &isolate.Options{Observer: g.sitting})
+		} else {
+			err = next.seats.Reconfigure(isolation.Config)
+		}
+		if err != nil { // whoever compiled the rules has checked it
+			panic(err)
+		}
+	}
+	g.state.Store(next)
+}
 
 // Snapshot returns what the gate works by.
-func (g *Gate) Snapshot() *Snapshot { return g.snapshot.Load() }
+func (g *Gate) Snapshot() *Snapshot { return g.state.Load().Snapshot }
+
+// Seats returns the seats of those who Enter; nil if the rules have never asked for any.
+func (g *Gate) Seats() *isolate.Isolator { return g.state.Load().seats }
 
 // HTTP identifies the sender of r and decides r alone.
 func (g *Gate) HTTP(r *http.Request, out *Outcome) {
 	began := g.begin()
-	s := g.snapshot.Load()
+	s := g.state.Load()
 	request := s.Identity.Identify(r)
 	out.reset()
 	out.match(s.Rules, request, g.clock)
@@ -111,7 +145,7 @@ func (g *Gate) HTTP(r *http.Request, out *Outcome) {
 // Decide answers ask in out, whose former contents are overwritten.
 func (g *Gate) Decide(ctx context.Context, ask Ask, out *Outcome) {
 	began := g.begin()
-	s := g.snapshot.Load()
+	s := g.state.Load()
 	out.reset()
 	for i, request := range ask.Requests {
 		if ask.Instead != nil && ask.Instead[i] != nil {
@@ -136,6 +170,6 @@ func (g *Gate) begin() (t time.Time) {
 
 func (g *Gate) observe(out *Outcome, began time.Time) {
 	if g.observer != nil {
-		g.observer.Decided(out, time.Since(began)-out.Waited)
+		g.observer.Decided(out, time.Since(began)-out.Waited-out.SeatWaited)
 	}
 }

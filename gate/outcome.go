@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/rules"
 )
@@ -23,8 +24,12 @@ type Outcome struct {
 	Decisions []Decision
 	// Err is why nothing could be decided. It is never a denial.
 	Err error
-	// Waited is how long the request stood in line.
+	// Waited is how long the request stood in the line of a rule.
 	Waited time.Duration
+	// Refused is why there is no seat for the request, if that is so.
+	Refused *isolate.Rejection
+	// SeatWaited is how long it waited for one.
+	SeatWaited time.Duration
 
 	matches []rules.Match
 	ends    []int // where the matches of each request end

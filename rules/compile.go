@@ -63,6 +63,9 @@ func newCompiler(spec Spec) *compiler {
 	for i, r := range c.set.rules {
 		c.compileReplaces(item("rules", i)+".replaces", r)
 	}
+	if spec.Isolation != nil {
+		c.set.isolation = c.compileIsolation(spec.Isolation)
+	}
 	return c
 }
 
@@ -70,7 +73,7 @@ func newCompiler(spec Spec) *compiler {
 func (c *compiler) add(r *Rule) {
 	r.position = len(c.set.rules)
 	c.set.rules = append(c.set.rules, r)
-	c.set.templates(r).add(r.match.template, int32(r.position))
+	c.set.templates.add(&r.match, int32(r.position))
 }
 
 // finish returns the Set, or nil if there is a problem in the Spec.
@@ -78,9 +81,7 @@ func (c *compiler) finish() *Set {
 	if c.failed > 0 {
 		return nil
 	}
-	conditions := func(i int32) []condition { return c.set.rules[i].match.exact() }
-	c.set.root.build(conditions)
-	c.set.apis.build(conditions)
+	c.set.templates.build(func(i int32) []condition { return c.set.rules[i].match.exact() })
 	c.set.usesAPI = c.usesAPI
 	return c.set
 }

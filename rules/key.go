@@ -181,15 +181,9 @@ func (c *compiler) compileKey(at string, spec []string) []keyPart {
 	}
 	var parts []keyPart
 	for i, text := range spec {
-		part := keyPart(strings.Split(text, "|"))
-		for j, name := range part {
-			part[j] = strings.TrimSpace(name)
-		}
-		switch bad := slices.IndexFunc(part, func(name string) bool { return !IsAttributeName(name) }); {
-		case bad >= 0 && part[bad] == "":
-			c.problem(item(at, i), "%q has an empty attribute; an attribute, or several with | between them, is allowed", text)
-		case bad >= 0:
-			c.problem(item(at, i), "%q is not an attribute; %s", part[bad], attributeNameHelp)
+		part := c.compileKeyPart(item(at, i), text)
+		switch {
+		case part == nil:
 		case slices.ContainsFunc(parts, func(o keyPart) bool { return slices.Equal(o, part) }):
 			c.problem(item(at, i), "%q is there already; leave one out", text)
 		default:
@@ -198,4 +192,21 @@ func (c *compiler) compileKey(at string, spec []string) []keyPart {
 		}
 	}
 	return parts
+}
+
+// compileKeyPart returns nil if text is no entry of a key.
+func (c *compiler) compileKeyPart(at, text string) keyPart {
+	part := keyPart(strings.Split(text, "|"))
+	for i, name := range part {
+		part[i] = strings.TrimSpace(name)
+	}
+	switch bad := slices.IndexFunc(part, func(name string) bool { return !IsAttributeName(name) }); {
+	case bad >= 0 && part[bad] == "":
+		c.problem(at, "%q has an empty attribute; an attribute, or several with | between them, is allowed", text)
+	case bad >= 0:
+		c.problem(at, "%q is not an attribute; %s", part[bad], attributeNameHelp)
+	default:
+		return part
+	}
+	return nil
 }

@@ -13,24 +13,26 @@ import (
 // in normal form, the name of the API if a rule depends on it and it is not a
 // part of the path, and more room in dst if it needs it.
 func (s *Set) Match(dst []Match, r Request, clock func() time.Time) []Match {
-	caller := attributes{request: r, path: NormalizePath(r.Path()), plans: &s.plans}
+	caller := s.caller(r)
 	first := len(dst)
-	try := func(i int32) {
+	s.templates.visit(&caller, func(i int32) {
 		rule, own := s.rules[i], caller
 		own.variables = rule.match.variables
 		if rule.match.test(&own) {
 			dst = append(dst, rule.apply(&own, clock))
 		}
-	}
-	if s.usesAPI {
-		caller.api = s.paths.api(caller.path)
-		caller.matched = caller.api
-		s.apis.visit(caller.api[1:], &caller, try)
-	}
-	caller.matched = caller.path
-	s.root.visit(caller.path[1:], &caller, try)
+	})
 	slices.SortFunc(dst[first:], func(m, n Match) int { return cmp.Compare(m.Rule.position, n.Rule.position) })
 	return dst
+}
+
+// caller returns what r says, as rules see it.
+func (s *Set) caller(r Request) attributes {
+	a := attributes{request: r, path: NormalizePath(r.Path()), plans: &s.plans}
+	if s.usesAPI {
+		a.api = s.paths.api(a.path)
+	}
+	return a
 }
 
 // apply returns the Match of a request that r matches.

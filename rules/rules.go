@@ -76,23 +76,16 @@ type Match struct {
 
 // Set is a compiled Spec. It is immutable and safe for simultaneous use.
 type Set struct {
-	rules []*Rule
-	plans plans
-	root  node // of the templates of paths
-	paths paths
-	// usesAPI says that a rule depends on the attribute api. apis are the
-	// templates of APIs.
-	usesAPI bool
-	apis    node
+	rules     []*Rule
+	plans     plans
+	paths     paths
+	usesAPI   bool // something depends on the attribute api
+	templates templates
+	isolation *Isolation
 }
 
-// templates returns the tree that a rule's template is in.
-func (s *Set) templates(r *Rule) *node {
-	if r.match.ofAPI {
-		return &s.apis
-	}
-	return &s.root
-}
+// Isolation returns who gets how many seats; nil if no request needs one.
+func (s *Set) Isolation() *Isolation { return s.isolation }
 
 // Rules returns the rules in the order of the Spec.
 func (s *Set) Rules() []*Rule { return s.rules }

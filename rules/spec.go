@@ -7,7 +7,9 @@ import "time"
 type Spec struct {
 	Paths PathSpec        `yaml:"paths" doc:"How the attribute api, the name of the API that a request calls, is made of its path."`
 	Plans map[string]Plan `yaml:"plans" doc:"Named groups of callers, for overrides."`
-	Rules []RuleSpec      `yaml:"rules" doc:"The limits. Every rule that matches a request applies; all of them are charged, or none."`
+	// Isolation is nil if no request needs a seat.
+	Isolation *IsolationSpec `yaml:"isolation" doc:"Keeps tenants from slowing each other: how many requests run at once, and whose is next."`
+	Rules     []RuleSpec     `yaml:"rules" doc:"The limits. Every rule that matches a request applies; all of them are charged, or none."`
 }
 
 // PathSpec says how the attribute api is made of a path: it is the path with # in

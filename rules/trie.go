@@ -64,3 +64,34 @@ func (n *node) visit(path string, a *attributes, try func(rule int32)) {
 		n.one.visit(path, a, try)
 	}
 }
+
+// templates lead to things whose matchers a request may meet.
+type templates struct {
+	paths, apis node
+}
+
+// add puts a thing in at the end of its template.
+func (t *templates) add(m *matcher, thing int32) {
+	if m.ofAPI {
+		t.apis.add(m.template, thing)
+	} else {
+		t.paths.add(m.template, thing)
+	}
+}
+
+// build makes the indexes, once all things are in.
+func (t *templates) build(conditions func(thing int32) []condition) {
+	t.paths.build(conditions)
+	t.apis.build(conditions)
+}
+
+// visit calls try with every thing that may match, and with a.matched set to what its
+// template was followed by.
+func (t *templates) visit(a *attributes, try func(thing int32)) {
+	if a.api != "" {
+		a.matched = a.api
+		t.apis.visit(a.api[1:], a, try)
+	}
+	a.matched = a.path
+	t.paths.visit(a.path[1:], a, try)
+}

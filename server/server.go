@@ -19,6 +19,7 @@ import (
 
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/gate"
+	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/deliver"
@@ -173,7 +174,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	first := current.snapshot(cfg)
 	metrics.Loaded(first.Rules)
-	current.gate = gate.New(limiter, first, &gate.Options{Observer: observers})
+	seats := metrics.Seats(func() *isolate.Isolator { return current.gate.Seats() })
+	current.gate = gate.New(limiter, first, &gate.Options{Observer: observers, Seats: seats})
 
 	var stopping atomic.Bool
 	process := &Process{
@@ -295,6 +297,9 @@ func serve(ctx context.Context, servers []*server, p *Process, stopping *atomic.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	var wg sync.WaitGroup
+	if seats := p.Gate.Seats(); seats != nil {
+		wg.Go(func() { seats.Close(end) }) // who waits for a seat is answered now
+	}
 	for _, s := range servers {
 		wg.Go(func() {
 			if s.service.Shutdown(end) != nil {

@@ -45,6 +45,13 @@ func (l *DenialLog) Decided(out *gate.Outcome, _ time.Duration) {
 		}
 		return
 	}
+	if r := out.Refused; r != nil {
+		if left, ok := l.admit(); ok {
+			l.logger.Info("request got no seat", "tenant", rules.DescribeKey(r.Tenant), "reason", r.Reason.String(),
+				"waited", out.SeatWaited, "retry_after", out.RetryAfter, "left_out", left)
+		}
+		return
+	}
 	for i := range out.Decisions {
 		d := &out.Decisions[i]
 		if d.Allowed {

@@ -38,3 +38,9 @@ func (r registry) histogram(name, help string, buckets []float64) prometheus.His
 	r.MustRegister(h)
 	return h
 }
+
+func (r registry) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	r.MustRegister(vec)
+	return vec
+}

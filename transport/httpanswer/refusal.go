@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/gate"
+	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/rules"
 )
 
@@ -47,6 +48,11 @@ func Refusal(out *gate.Outcome) Problem {
 		p = Problem{Type: TypeQuotaExceeded, Title: titleQuotaExceeded, Status: out.Status}
 	}
 	again := rules.Duration(time.Duration(retryAfter(out)) * time.Second)
+	if out.Refused != nil {
+		p.Type, p.Title, p.Status = TypeReducedCapacity, titleReducedCapacity, out.Status
+		p.Detail = noSeat(out.Refused, again)
+		return p
+	}
 	var longest *gate.Decision
 	for i := range out.Decisions {
 		d := &out.Decisions[i]
@@ -68,6 +74,21 @@ func Refusal(out *gate.Outcome) Problem {
 	p.Detail = fmt.Sprintf("Policy %q allows %d in %v, and this request would exceed that. Try again in %v.",
 		longest.Policy, longest.Limit, rules.Duration(longest.Window), again)
 	return p
+}
+
+// noSeat says why a request gets no seat. It tells a caller nothing of other tenants.
+func noSeat(r *isolate.Rejection, again rules.Duration) string {
+	switch r.Reason {
+	case isolate.TooWide:
+		return "This request takes more at once than its caller may have. It would be refused at any time."
+	case isolate.Closed:
+		return fmt.Sprintf("The server shuts down. Try again in %v.", again)
+	case isolate.QueueFull, isolate.Displaced:
+		return fmt.Sprintf("Too many requests of this caller are running and waiting. Try again in %v.", again)
+	case isolate.RoomFull:
+		return fmt.Sprintf("Too many requests are waiting. Try again in %v.", again)
+	}
+	return fmt.Sprintf("This request has waited for as long as it may. Try again in %v.", again)
 }
 
 // denies reports whether d is a reason for the refusal.

@@ -23,7 +23,9 @@ type Options struct {
 }
 
 // New returns what wraps a handler, so that only requests that g admits reach
-// it. A request of any method is one like others, HEAD and OPTIONS too. A nil
+// it. If the rules ask for seats, a request holds one until the handler has returned:
+// also if it panics, and if its time is up and its caller has been answered. The
+// handler's context carries the seat. A request of any method is one like others, HEAD and OPTIONS too. A nil
 // o is the zero Options.
 //
 // The rate limit fields are set before the handler runs. A handler that sets
@@ -54,13 +56,32 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h.admit(w, r) {
+	pass, admitted := h.admit(w, r)
+	switch {
+	case !admitted:
+	case !pass.Held():
 		h.next.ServeHTTP(w, r)
+	case pass.Until.IsZero():
+		defer pass.Release()
+		h.next.ServeHTTP(w, r.WithContext(pass.Context(r.Context())))
+	default:
+		serveUntil(pass.Until, w, r.WithContext(pass.Context(r.Context())), h.next, late(r), pass.Release)
+	}
+}
+
+// late answers r when its time is up.
+func late(r *http.Request) func(w http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After", "1")
+		httpanswer.Problem{
+			Status: http.StatusServiceUnavailable,
+			Detail: "This request has taken as long as it may, waiting and running together. Try again in 1s.",
+		}.Write(w, r)
 	}
 }
 
 // admit decides r. It has answered r if that is not admitted.
-func (h *handler) admit(w http.ResponseWriter, r *http.Request) bool {
+func (h *handler) admit(w http.ResponseWriter, r *http.Request) (gate.Pass, bool) {
 	out, _ := h.outcomes.Get().(*gate.Outcome)
 	if out == nil {
 		out = new(gate.Outcome)
@@ -68,11 +89,11 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) bool {
 	// Back before the next handler runs: that may take as long as a download.
 	defer h.outcomes.Put(out)
 
-	h.gate.HTTP(r, out)
+	pass := h.gate.Enter(r, out)
 	if !out.Allowed {
 		h.options.Refuse(w, r, out)
-		return false
+		return gate.Pass{}, false
 	}
 	httpanswer.SetHeaders(w.Header(), h.options.Headers, out)
-	return true
+	return pass, true
 }
