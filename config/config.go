@@ -62,6 +62,7 @@ func Load(path string, o *Options) (*Config, []Problem) {
 	l := read(path, data, opts.Set)
 	l.findStores(dir)
 	l.findToken()
+	l.findCertificates(dir)
 	set := l.compile()
 	options := identity.Options{Dir: dir}
 	if opts.Logger != nil {
