@@ -27,6 +27,12 @@ func (l *loading) check(path string, err error) {
 	}
 }
 
+// warn reports what is allowed at path, and probably not meant.
+func (l *loading) warn(path, format string, args ...any) {
+	at := locate(l.root, path)
+	l.put(Problem{Line: at.Line, Column: at.Column, Path: path, Warning: true, Message: fmt.Sprintf(format, args...)})
+}
+
 // checkFile checks all but identity, plans and rules.
 func (l *loading) checkFile() {
 	f := l.file
@@ -62,6 +68,9 @@ func (l *loading) checkFile() {
 		l.check(p.Path, errors.New(p.Message))
 	}
 	l.check("admin.token", checkToken(f))
+	if f.Admin.Token != "" && !onLoopback(f.APIAddress()) && f.TLS.API == (ListenerTLS{}) {
+		l.warn("admin.token", "listen.api is %s, and callers send the token there in the clear; give tls.api a certificate, or have a proxy in front that has one", quote(f.Listen.API))
+	}
 	l.check("log.denied_per_second", checkNumber(f.Log.DeniedPerSecond, 0, 1_000_000))
 	l.check("telemetry.top_clients.attribute", checkTopAttribute(f.Telemetry.TopClients.Attribute))
 	l.check("telemetry.top_clients.size", checkNumber(f.Telemetry.TopClients.Size, 1, 100))
@@ -247,12 +256,6 @@ func (l *loading) checkAttributes() {
 
 // requestAttributes are those that every request has.
 var requestAttributes = []string{"method", "host", "path", "api", "plan"}
-
-// warn reports what is allowed at path, and probably not meant.
-func (l *loading) warn(path, format string, args ...any) {
-	at := locate(l.root, path)
-	l.put(Problem{Line: at.Line, Column: at.Column, Path: path, Warning: true, Message: fmt.Sprintf(format, args...)})
-}
 
 // identified returns the attributes that identity gives.
 func (f *File) identified() []string {

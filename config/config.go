@@ -63,6 +63,7 @@ func Load(path string, o *Options) (*Config, []Problem) {
 	l.findStores(dir)
 	l.findToken()
 	l.findSecret()
+	l.findCertificates(dir)
 	set := l.compile()
 	options := identity.Options{Dir: dir}
 	if opts.Logger != nil {

@@ -14,6 +14,7 @@ import (
 type File struct {
 	Version       int            `yaml:"version" required:"true" enum:"1" doc:"The version of this format: 1."`
 	Listen        Listen         `yaml:"listen" doc:"Where to accept connections."`
+	TLS           TLS            `yaml:"tls" doc:"Certificates of the listeners, which are otherwise in the clear."`
 	Proxy         Proxy          `yaml:"proxy" doc:"The reverse proxy. Without it there is none."`
 	Store         string         `yaml:"store" doc:"Where exact and synced limits are counted: memory; sqlite:FILE, which outlives a restart and can be shared by the processes of a machine; the URL of a database that all processes share: postgres://, mysql://, mariadb://, mongodb://, mongodb+srv://, redis:// or rediss://; or env:NAME, the environment variable that holds one of these. A relative FILE is looked for beside the configuration. Default memory."`
 	Memory        Memory         `yaml:"memory" doc:"The store in this process, which local limits always use."`

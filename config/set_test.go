@@ -32,7 +32,7 @@ func TestSetRefuses(t *testing.T) {
 		"log={":              ":1:1: --set log: what is behind the = is not YAML; quote it",
 		"rules.0.name=b":     ":1:1: --set rules.0.name: leads into a list; only fields of mappings can be set",
 		"listen.proxy.x=b":   ":1:1: --set listen.proxy.x: leads into text; only fields of mappings can be set",
-		"stoer=memory":       ":1:1: stoer: unknown field (did you mean store?); allowed here: version, listen, proxy, store, memory, store_timeout, sync, slots, rules_from, admin, headers, log, telemetry, shutdown_grace, identity, paths, plans, isolation, rules",
+		"stoer=memory":       ":1:1: stoer: unknown field (did you mean store?); allowed here: version, listen, tls, proxy, store, memory, store_timeout, sync, slots, rules_from, admin, headers, log, telemetry, shutdown_grace, identity, paths, plans, isolation, rules",
 		"memory.max_keys=no": `:1:1: memory.max_keys: "no" is not a whole number`,
 		"listen.proxy=":      ":2:10: listen.proxy: has no value; give it one or remove it; an empty text is \"\"",
 		"listen.proxy=x":     `:2:10: listen.proxy: "x" is not an address; host:port is allowed, such as 127.0.0.1:8080, or off`,

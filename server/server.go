@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +59,8 @@ type Transport struct {
 	Name string
 	// Address returns where to listen, or "" if the configuration has no use for it.
 	Address func(f *config.File) string
+	// TLS returns the certificates of that address.
+	TLS func(f *config.File) config.ListenerTLS
 	// Handler answers what arrives there over HTTP.
 	Handler func(p *Process) (http.Handler, error)
 	// Service, if there is no Handler, answers in a protocol of its own.
@@ -244,9 +247,16 @@ func listen(transports []Transport, p *Process) (servers []*server, err error) {
 		if err != nil {
 			return servers, fmt.Errorf("%s: %w", t.Name, err)
 		}
+		secure, err := newTLS(t.Name, t.TLS(p.File), p.Logger)
+		if err != nil {
+			return servers, err
+		}
 		l, err := net.Listen("tcp", address)
 		if err != nil {
 			return servers, fmt.Errorf("listen.%s: %w; choose another address in the configuration", t.Name, err)
+		}
+		if secure != nil {
+			l = tls.NewListener(l, secure)
 		}
 		servers = append(servers, &server{t.Name, l, service})
 	}
@@ -266,7 +276,7 @@ func (t *Transport) service(p *Process) (Service, error) {
 		return nil, err
 	}
 	return &http.Server{
-		Handler:           p.Metrics.HTTP(t.Name, handler),
+		Handler:           slowest(bodyPause, p.Metrics.HTTP(t.Name, handler)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader,

@@ -39,9 +39,9 @@ var stores = []server.Store{
 
 // transports are the ways in. A new one is a row.
 var transports = []server.Transport{
-	{Name: "proxy", Address: (*config.File).ProxyAddress, Handler: newProxy},
-	{Name: "api", Address: (*config.File).APIAddress, Handler: newAPI},
-	{Name: "grpc", Address: (*config.File).GRPCAddress, Service: newGRPC},
+	{Name: "proxy", Address: (*config.File).ProxyAddress, TLS: func(f *config.File) config.ListenerTLS { return f.TLS.Proxy }, Handler: newProxy},
+	{Name: "api", Address: (*config.File).APIAddress, TLS: func(f *config.File) config.ListenerTLS { return f.TLS.API }, Handler: newAPI},
+	{Name: "grpc", Address: (*config.File).GRPCAddress, TLS: func(f *config.File) config.ListenerTLS { return f.TLS.GRPC }, Service: newGRPC},
 }
 
 func openSQLite(_ context.Context, url string, logger *slog.Logger) (limit.Store, error) {
