@@ -59,7 +59,7 @@ type Transport struct {
 	Name string
 	// Address returns where to listen, or "" if the configuration has no use for it.
 	Address func(f *config.File) string
-	// TLS returns the certificates of that address.
+	// TLS returns the certificates of that address. Nil if it never has any.
 	TLS func(f *config.File) config.ListenerTLS
 	// Handler answers what arrives there over HTTP.
 	Handler func(p *Process) (http.Handler, error)
@@ -247,9 +247,11 @@ func listen(transports []Transport, p *Process) (servers []*server, err error) {
 		if err != nil {
 			return servers, fmt.Errorf("%s: %w", t.Name, err)
 		}
-		secure, err := newTLS(t.Name, t.TLS(p.File), p.Logger)
-		if err != nil {
-			return servers, err
+		var secure *tls.Config
+		if t.TLS != nil {
+			if secure, err = newTLS(t.Name, t.TLS(p.File), p.Logger); err != nil {
+				return servers, err
+			}
 		}
 		l, err := net.Listen("tcp", address)
 		if err != nil {

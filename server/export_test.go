@@ -1,0 +1,4 @@
+package server
+
+// For tests.
+var Slowest = slowest
