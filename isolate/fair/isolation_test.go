@@ -116,6 +116,7 @@ func TestNeighboursDoNotNotice(t *testing.T) {
 		{"a fleet of devices, requests of 5s", 0.85, fleet(), load{tenant: "noisy", rate: 1200, runs: constant(5 * time.Second)}, 1.25, 0.9},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			i := median(t, test.guarantee, test.victims, test.noisy)
 			t.Log(i)
 			if i.p99 > test.p99 || i.utilisation < test.utilisation || i.goodput < 1 {
@@ -128,6 +129,7 @@ func TestNeighboursDoNotNotice(t *testing.T) {
 // Without isolation, which is one tenant for all, the same load ruins the victim. If it
 // did not, the test above would prove nothing.
 func TestOneQueueForAllCollapses(t *testing.T) {
+	t.Parallel()
 	for _, runs := range []time.Duration{50 * time.Millisecond, 5 * time.Second} {
 		alone, c := 0.0, house(incidentSeats)
 		for _, loads := range [][]load{oneVictim, {oneVictim[0], noisy(runs)}} {
@@ -172,6 +174,7 @@ func TestSeatsGoToWhoComesBackAtTheNextFinish(t *testing.T) {
 
 // With the victim gone, what was held for it goes to the others.
 func TestGuaranteesOfTheIdleDecay(t *testing.T) {
+	t.Parallel()
 	c := house(incidentSeats)
 	c.Guarantee = 0.9
 	victim := oneVictim[0]
