@@ -192,8 +192,9 @@ func testKilledPostgres(t *testing.T, bin string) {
 }
 
 // testChanges changes the limit and the window while a million events lie ahead, and
-// more are booked. None of them moves, and nothing is added to an interval that would
-// then hold more than the new limit.
+// more are booked. None of them moves, and nothing is added to a window that would then
+// hold more than the new limit, or to an interval that would hold more than it did under
+// any limit of the two windows that it touches.
 func testChanges(t *testing.T, bin, store string) {
 	n, from := sized(20_000, 1_000_000), instantOfWindow(4*time.Second)
 	f := startFleet(t, bin, store, 2, 100, "PT4S")
@@ -219,7 +220,10 @@ func testChanges(t *testing.T, bin, store string) {
 		most   int
 		window string
 		span   plan.Ticks
-	}{{200, "PT4S", 4 * plan.Second}, {50, "PT4S", 4 * plan.Second}, {250, "PT10S", 10 * plan.Second}, {25, "PT1S", plan.Second}, {100, "PT4S", 4 * plan.Second}} {
+		// between is how many an interval may hold that touches two windows: what
+		// was allowed in one of them before stays.
+		between int
+	}{{200, "PT4S", 4 * plan.Second, 200}, {50, "PT4S", 4 * plan.Second, 200}, {250, "PT10S", 10 * plan.Second, 250}, {25, "PT1S", plan.Second, 25}, {100, "PT4S", 4 * plan.Second, 100}} {
 		told, at, took := newAnswers(fmt.Sprint("change-", step)), from.Add(rand.N(time.Duration(n)*each)), time.Duration(0)
 		f.during(t, told, at, func() {
 			told.wait(t, 50)
@@ -233,7 +237,8 @@ func testChanges(t *testing.T, bin, store string) {
 		if len(after) != len(before)+len(told.at) {
 			t.Errorf("%d events more are booked, and callers were told so of %d", len(after)-len(before), len(told.at))
 		}
-		addsNothingTooMuch(t, after, made, change.most, change.span)
+		addsNothingTooMuch(t, after, made, change.between, change.span)
+		fillsNoWindow(t, after, made, change.most)
 		before = after
 	}
 	f.withLedger(t, func(l slots.Ledger) {
@@ -320,6 +325,27 @@ func addsNothingTooMuch(t *testing.T, events []slots.Event, made plan.Ticks, mos
 	}
 	if !seen {
 		t.Error("nothing was booked since the change")
+	}
+}
+
+// fillsNoWindow fails the test if a window has an event booked since made, and more
+// than most.
+func fillsNoWindow(t *testing.T, events []slots.Event, made plan.Ticks, most int) {
+	t.Helper()
+	type window struct {
+		era   int
+		index int64
+	}
+	held, added := make(map[window]int), make(map[window]bool)
+	for _, e := range events {
+		w := window{e.Era, e.Window}
+		held[w]++
+		added[w] = added[w] || e.Booked >= made
+	}
+	for w, n := range held {
+		if added[w] && n > most {
+			t.Errorf("window %d of era %d holds %d events, some of them booked since %d are allowed", w.index, w.era, n, most)
+		}
 	}
 }
 
