@@ -73,7 +73,7 @@ func TestProblems(t *testing.T) {
 		{"config and command", "count: 2", "command: [nginx]", "small.yaml:4:3: instances: needs either config, for stint serve, or command"},
 		{"a placeholder", "${upstream}", "${upsteam}", `small.yaml:5:11: instances.config: "${upsteam}" is not a placeholder; ${algorithm}, ${api}, ${burst}, ${instance}, ${proxy}, ${quota}, ${store}, ${upstream}, ${window} is allowed`},
 		{"a placeholder cut off", "${upstream}", "${upstream", `small.yaml:5:11: instances.config: "${upstream\"}" is not a placeholder; ${algorithm}, ${api}, ${burst}, ${instance}, ${proxy}, ${quota}, ${store}, ${upstream}, ${window} is allowed`},
-		{"the rules", "key: user", "kee: user", `small.yaml:11:1: instances.config: rules[0].kee: unknown field (did you mean key?); allowed here: name, match, key, limits, mode, max_overshoot, cost, shadow, status, on_store_error, queue, overrides`},
+		{"the rules", "key: user", "kee: user", `small.yaml:11:1: instances.config: rules[0].kee: unknown field (did you mean key?); allowed here: name, match, key, limits, mode, max_overshoot, cost, shadow, status, on_store_error, queue, replaces, overrides`},
 		{"another limit", "${quota}", "2", "small.yaml:5:11: instances.config: no rule has the limit that is promised; write it as quota: ${quota}, window: ${window}"},
 		{"path", "path: /items/${key}", "path: items", `small.yaml:13:9: load.path: "items" does not begin with /; a path such as /items/${key} is allowed`},
 		{"a placeholder of the load", "path: /items/${key}", "path: /items/${user}", `small.yaml:13:9: load.path: "${user}" is not a placeholder; ${key} is allowed`},

@@ -133,6 +133,7 @@ func TestOneQueueForAllCollapses(t *testing.T) {
 	for _, runs := range []time.Duration{50 * time.Millisecond, 5 * time.Second} {
 		alone, c := 0.0, house(incidentSeats)
 		for _, loads := range [][]load{oneVictim, {oneVictim[0], noisy(runs)}} {
+			loads = slices.Clone(loads) // oneVictim is others' too
 			for i := range loads {
 				loads[i].plan = "default"
 			}
