@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -88,6 +89,13 @@ func (i *Isolation) Claim(r Request) (c Claim, ok bool) {
 	caller := i.set.caller(r)
 	c, _, ok = i.claim(&caller)
 	return c, ok
+}
+
+// Room returns how many seats whoever has the claim may hold at once, and how many of
+// its requests may wait.
+func (i *Isolation) Room(c Claim) (seats, queue int) {
+	plan := i.Config.Plans[c.Plan]
+	return cmp.Or(plan.MaxSeats, i.Config.Seats), plan.Queue
 }
 
 // claim returns what a caller needs, and the place in the Spec of the route that
