@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -151,6 +152,19 @@ func (p pattern) String() string {
 		return p.text + "*"
 	}
 	return p.text
+}
+
+// IsCredential reports whether what a header or parameter of that name holds is what
+// its sender proves itself by, as far as the name tells. It is not for people to see.
+func IsCredential(name string) bool {
+	name = strings.ToLower(name)
+	switch name {
+	case "authorization", "proxy-authorization", "cookie":
+		return true
+	}
+	return slices.ContainsFunc([]string{"key", "token", "secret", "password", "session", "signature"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
 }
 
 // api returns the API that m asks for, with a * behind it if it is a prefix.
