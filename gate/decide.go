@@ -111,6 +111,11 @@ func (g *Gate) decide(ctx context.Context, ask Ask, o *Outcome) {
 		o.refuse()
 		return
 	}
+	g.shadow(ctx, ask, o, n)
+}
+
+// shadow charges the spends from the n-th on, which are those of rules in shadow.
+func (g *Gate) shadow(ctx context.Context, ask Ask, o *Outcome, n int) {
 	for at := n; at < len(o.spends); {
 		end := at + 1
 		for end < len(o.spends) && o.sameRule(at, end) {

@@ -9,8 +9,8 @@ import (
 // Explanation is how a Gate would decide a request now, and why.
 type Explanation struct {
 	rules.Explanation
-	// Outcome is what the limits say. Nothing is charged for it, nobody waits, and
-	// no seat is taken.
+	// Outcome is what the limits say, those of rules in shadow even if it is not
+	// Allowed. Nothing is charged for it, nobody waits, and no seat is taken.
 	Outcome Outcome
 	// ReplacedBy says which rule that applies stands in place of another, whether that
 	// one would have applied or not.
@@ -32,7 +32,18 @@ func (g *Gate) Explain(ctx context.Context, r rules.Request) *Explanation {
 	out.ends = append(out.ends, len(out.matches))
 	e.ReplacedBy = out.replaced()
 	out.replace()
-	g.decide(ctx, Ask{Peek: true}, out)
+	ask := Ask{Peek: true}
+	n := out.charge(&ask)
+	all := out.Decisions
+	out.Allowed, out.Err = g.enforce(ctx, ask, out, n)
+	if !out.Allowed {
+		out.Decisions = all[:n]
+		out.refuse()
+	}
+	if out.Err == nil {
+		out.Decisions = all
+		g.shadow(ctx, ask, out, n)
+	}
 	return e
 }
 

@@ -87,8 +87,14 @@ type Set struct {
 	isolation *Isolation
 }
 
-// Isolation returns who gets how many seats; nil if no request needs one.
-func (s *Set) Isolation() *Isolation { return s.isolation }
+// Isolation returns who gets how many seats; nil if no request needs one, as where
+// there is no Set yet.
+func (s *Set) Isolation() *Isolation {
+	if s == nil {
+		return nil
+	}
+	return s.isolation
+}
 
 // Rules returns the rules in the order of the Spec.
 func (s *Set) Rules() []*Rule { return s.rules }
