@@ -204,7 +204,7 @@ func writeExplanation(out io.Writer, e *rest.Explanation) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) { fmt.Fprintln(w, plain(fmt.Sprintf(format, args...))) }
 
-	line("REQUEST\t%s %s%s", e.Request.Method, e.Request.Host, e.Request.Path)
+	line("REQUEST %s %s%s", e.Request.Method, e.Request.Host, e.Request.Path)
 	if e.Request.API != e.Request.Path {
 		line("  api\t%s", e.Request.API)
 	}
@@ -249,19 +249,19 @@ func writeExplanation(out io.Writer, e *rest.Explanation) error {
 		line("  \tand %d more", more)
 	}
 	if e.Decision.Allowed {
-		line("DECISION\tallowed")
+		line("DECISION allowed")
 	} else {
-		line("DECISION\trefused with %d: %s", e.Decision.Status, e.Decision.Detail)
+		line("DECISION refused with %d: %s", e.Decision.Status, e.Decision.Detail)
 	}
 	return w.Flush()
 }
 
 func writeSeat(line func(string, ...any), s *rest.ExplainedSeat) {
 	if !s.Needed {
-		line("SEAT\tnone is needed, by %s", s.Route)
+		line("SEAT none is needed, by %s", s.Route)
 		return
 	}
-	line("SEAT\t%s, by %s", s.Tenant, s.Route)
+	line("SEAT %s, by %s", s.Tenant, s.Route)
 	line("  plan %s\t%d at once, %d more may wait; this takes %d", s.Plan, s.AtOnce, s.Queue, s.Cost)
 	if s.TimeoutMS > 0 {
 		line("  time\t%v, waiting and running together", milliseconds(s.TimeoutMS))
