@@ -24,28 +24,36 @@ func (o *Outcome) match(set *rules.Set, r rules.Request, clock func() time.Time)
 	o.ends = append(o.ends, len(o.matches))
 }
 
-// replace takes away the rules that others which apply stand in place of.
-func (o *Outcome) replace() {
-	var replaced map[*rules.Rule]bool
+// replaced returns, by the rules that others which apply stand in place of, the first
+// that does; nil if there are none.
+func (o *Outcome) replaced() (by map[*rules.Rule]*rules.Rule) {
 	for i := range o.matches {
 		m := &o.matches[i]
 		for _, r := range m.Rule.Replaces {
 			if m.Exempt {
 				break // it does not apply
 			}
-			if replaced == nil {
-				replaced = make(map[*rules.Rule]bool)
+			if by == nil {
+				by = make(map[*rules.Rule]*rules.Rule)
 			}
-			replaced[r] = true
+			if by[r] == nil {
+				by[r] = m.Rule
+			}
 		}
 	}
+	return by
+}
+
+// replace takes away the rules that others which apply stand in place of.
+func (o *Outcome) replace() {
+	replaced := o.replaced()
 	if replaced == nil {
 		return
 	}
 	kept, begin := 0, 0
 	for i, end := range o.ends {
 		for _, m := range o.matches[begin:end] {
-			if !replaced[m.Rule] {
+			if replaced[m.Rule] == nil {
 				o.matches[kept] = m
 				kept++
 			}
@@ -103,6 +111,11 @@ func (g *Gate) decide(ctx context.Context, ask Ask, o *Outcome) {
 		o.refuse()
 		return
 	}
+	g.shadow(ctx, ask, o, n)
+}
+
+// shadow charges the spends from the n-th on, which are those of rules in shadow.
+func (g *Gate) shadow(ctx context.Context, ask Ask, o *Outcome, n int) {
 	for at := n; at < len(o.spends); {
 		end := at + 1
 		for end < len(o.spends) && o.sameRule(at, end) {

@@ -28,6 +28,9 @@ type Outcome struct {
 	Waited time.Duration
 	// Refused is why there is no seat for the request, if that is so.
 	Refused *isolate.Rejection
+	// AtOnce is how many seats the caller could have had, and Queue how many of its
+	// requests could have waited, if it was Refused.
+	AtOnce, Queue int
 	// SeatWaited is how long it waited for one.
 	SeatWaited time.Duration
 

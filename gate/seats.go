@@ -75,6 +75,7 @@ func (s *state) sit(ctx context.Context, r rules.Request, out *Outcome) (p Pass,
 		out.SeatWaited = time.Since(arrived)
 		if refused, ok := errors.AsType[*isolate.Rejection](err); ok {
 			out.Refused, out.Status, out.RetryAfter = refused, isolation.Status, refused.RetryAfter
+			out.AtOnce, out.Queue = isolation.Room(claim)
 		} else {
 			out.Err, out.Status, out.RetryAfter = err, http.StatusServiceUnavailable, unavailable
 		}

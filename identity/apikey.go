@@ -16,6 +16,7 @@ const nameAttribute = "name"
 // apiKey is the owner of an API key, or the start of its digest where the
 // keys are not known.
 type apiKey struct {
+	in        string
 	read      func(r *http.Request) string
 	keys      keyFile // nil: any key will do
 	attribute string
@@ -31,6 +32,20 @@ func (s apiKey) value(q *Request) string {
 		return "key:" + hex.EncodeToString(d[:8])
 	}
 	return s.keys[d][s.attribute]
+}
+
+func (s apiKey) name() string { return "API key in " + s.in }
+func (s apiKey) secret() bool { return false } // it yields an owner, or a digest
+
+func (s apiKey) missed(q *Request) string {
+	key := s.read(q.http)
+	switch owner := s.keys[sha256.Sum256([]byte(key))]; {
+	case key == "":
+		return absent
+	case owner == nil:
+		return "the key is not known"
+	}
+	return "the owner of the key has no " + s.attribute
 }
 
 // headerKey returns the key in a header, with or without Bearer before it.

@@ -154,7 +154,7 @@ func (b *builder) buildSource(path string, spec SourceSpec) source {
 		if spec.BasicUser.Urlencoded {
 			read = urlencodedBasicUser
 		}
-		return b.buildClaim(path, "a user name", spec.BasicUser.Unverified, read)
+		return b.buildClaim(path, "a user name", spec.BasicUser.Unverified, claim{what: "user of Basic authentication", read: read})
 	})
 	add("query", spec.Query != nil, func(path string) source {
 		b.checkName(path+".name", "parameter", spec.Query.Name, anyName)
@@ -185,17 +185,22 @@ func (b *builder) buildSource(path string, spec SourceSpec) source {
 func (b *builder) buildHeader(path string, spec NamedSpec) source {
 	b.checkName(path+".name", "header", spec.Name, rules.IsToken)
 	name := http.CanonicalHeaderKey(spec.Name)
-	return b.buildClaim(path, spec.Name, spec.Unverified, func(r *http.Request) string { return header(r, name) })
+	return b.buildClaim(path, spec.Name, spec.Unverified, claim{
+		what: "header " + name, read: func(r *http.Request) string { return header(r, name) }, credential: rules.IsCredential(name),
+	})
 }
 
 func (b *builder) buildCookie(path string, spec NamedSpec) source {
 	b.checkName(path+".name", "cookie", spec.Name, rules.IsToken)
-	return b.buildClaim(path, "the cookie "+spec.Name, spec.Unverified, func(r *http.Request) string { return cookie(r, spec.Name) })
+	return b.buildClaim(path, "the cookie "+spec.Name, spec.Unverified, claim{
+		what: "cookie " + spec.Name, read: func(r *http.Request) string { return cookie(r, spec.Name) }, credential: true,
+	})
 }
 
-func (b *builder) buildClaim(path, what string, unverified bool, read func(*http.Request) string) source {
+func (b *builder) buildClaim(path, what string, unverified bool, c claim) source {
 	b.checkTrust(path, what, unverified)
-	return claim{read: read, unverified: unverified}
+	c.unverified = unverified
+	return c
 }
 
 // checkTrust reports a source that nobody is believed to give.

@@ -14,11 +14,13 @@ func (b *builder) buildAPIKey(path string, spec APIKeySpec) source {
 		b.report(path, "has header and query; the key comes in one of them")
 	case spec.Query != "":
 		b.checkName(path+".query", "parameter", spec.Query, anyName)
+		built.in = "query parameter " + spec.Query
 		built.read = func(r *http.Request) string { return query(r, spec.Query) }
 	default:
 		name := cmp.Or(spec.Header, "X-API-Key")
 		b.checkName(path+".header", "header", name, rules.IsToken)
 		name = http.CanonicalHeaderKey(name)
+		built.in = "header " + name
 		built.read = func(r *http.Request) string { return headerKey(r, name) }
 	}
 	switch {

@@ -32,7 +32,11 @@ func (b *builder) buildJWT(path string, spec JWTSpec) source {
 		at = len(b.id.verifiers)
 		b.id.verifiers = append(b.id.verifiers, b.buildVerifier(path, spec))
 	}
-	return tokenClaim{verifier: at, name: name}
+	in := "header " + cmp.Or(spec.Header, "Authorization")
+	if spec.Cookie != "" {
+		in = "cookie " + spec.Cookie
+	}
+	return tokenClaim{verifier: at, claim: name, in: in}
 }
 
 func (b *builder) buildVerifier(path string, spec JWTSpec) *verifier {

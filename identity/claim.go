@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,15 +14,39 @@ import (
 // claim is a source that any caller can make up. It is read only if a trusted
 // proxy sent the request, or if every caller is believed.
 type claim struct {
+	what       string
 	read       func(r *http.Request) string
 	unverified bool
+	credential bool
 }
 
 func (s claim) value(q *Request) string {
-	if !s.unverified && !q.connection().trusted {
+	if !q.believes(s.unverified) {
 		return ""
 	}
 	return s.read(q.http)
+}
+
+func (s claim) name() string { return s.what }
+func (s claim) secret() bool { return s.credential }
+
+func (s claim) missed(q *Request) string {
+	if s.read(q.http) != "" && !q.believes(s.unverified) {
+		return unbelieved(q)
+	}
+	return absent
+}
+
+// absent is why most sources yield nothing.
+const absent = "it is absent, or there more than once"
+
+// unbelieved says that the sender of a claim is nobody's proxy.
+func unbelieved(q *Request) string {
+	peer := "the peer is not known, and so"
+	if q.http.RemoteAddr != "" {
+		peer = "the peer " + q.http.RemoteAddr + " is"
+	}
+	return peer + " no trusted proxy"
 }
 
 // header returns the value of a header whose name is in canonical form. One
@@ -79,12 +104,19 @@ func query(r *http.Request, name string) string {
 }
 
 // parameter is a query parameter.
-type parameter struct{ name string }
+type parameter struct{ key string }
 
-func (s parameter) value(q *Request) string { return query(q.http, s.name) }
+func (s parameter) value(q *Request) string { return query(q.http, s.key) }
+func (s parameter) name() string            { return "query parameter " + s.key }
+func (s parameter) secret() bool            { return rules.IsCredential(s.key) }
+func (s parameter) missed(*Request) string  { return "it is absent" }
 
 // segment is the n-th segment of the normalised path, from 1.
 type segment int
+
+func (s segment) name() string           { return fmt.Sprintf("segment %d of the path", int(s)) }
+func (s segment) secret() bool           { return false }
+func (s segment) missed(*Request) string { return "the path is shorter" }
 
 func (s segment) value(q *Request) string {
 	rest := rules.NormalizePath(q.Path())

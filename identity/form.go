@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/stint-dev/stint/rules"
 )
 
 // maxForm is the most bytes of a body that is read as a form.
@@ -16,19 +18,29 @@ const maxForm = 64 << 10
 // behind could take another value for it than the rules do: if it comes twice,
 // or in the query string, too.
 type field struct {
-	name       string
+	key        string
 	unverified bool
 }
 
+func (s field) name() string { return "form field " + s.key }
+func (s field) secret() bool { return rules.IsCredential(s.key) }
+
+func (s field) missed(q *Request) string {
+	if !q.believes(s.unverified) {
+		return unbelieved(q)
+	}
+	return absent
+}
+
 func (s field) value(q *Request) string {
-	if !s.unverified && !q.connection().trusted {
+	if !q.believes(s.unverified) {
 		return ""
 	}
-	text, times, ok := formField(q.body(), s.name)
+	text, times, ok := formField(q.body(), s.key)
 	if !ok || times != 1 {
 		return ""
 	}
-	if _, times, ok = formField(q.http.URL.RawQuery, s.name); !ok || times > 0 {
+	if _, times, ok = formField(q.http.URL.RawQuery, s.key); !ok || times > 0 {
 		return ""
 	}
 	return text

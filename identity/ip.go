@@ -92,6 +92,16 @@ func IP(address string, ipv6Prefix int) (string, bool) {
 // clientIP is the built-in attribute ip.
 type clientIP struct{ network *network }
 
+func (s clientIP) secret() bool           { return false }
+func (s clientIP) missed(*Request) string { return "the peer has no address" }
+
+func (s clientIP) name() string {
+	if len(s.network.proxies) > 0 {
+		return "connection, and " + s.network.header + " as far as the proxies are trusted"
+	}
+	return "connection"
+}
+
 func (s clientIP) value(q *Request) string {
 	return s.network.format(s.network.client(q.connection().node, q.http.Header))
 }

@@ -36,10 +36,23 @@ var (
 // tokenClaim is a claim of a token.
 type tokenClaim struct {
 	verifier int // its place in the Identifier
-	name     string
+	claim    string
+	in       string // where the token comes
 }
 
-func (s tokenClaim) value(q *Request) string { return lookUp(q.claims(s.verifier), s.name) }
+func (s tokenClaim) value(q *Request) string { return lookUp(q.claims(s.verifier), s.claim) }
+func (s tokenClaim) name() string            { return "claim " + s.claim + " of the token in " + s.in }
+func (s tokenClaim) secret() bool            { return false }
+
+func (s tokenClaim) missed(q *Request) string {
+	switch t := q.token(s.verifier); {
+	case t.refused != nil:
+		return "the token is refused: " + t.refused.Error()
+	case t.claims == nil:
+		return "there is no token"
+	}
+	return "the token has no such claim"
+}
 
 // lookUp returns the text of a claim. Names may have dots of their own, as
 // those that are URLs do, so every dot is tried as the way to an inner claim.
@@ -78,19 +91,19 @@ type verifier struct {
 	log        *slog.Logger
 }
 
-// claims returns those of the token that r carries, or nil if it carries none
-// that holds.
-func (v *verifier) claims(r *http.Request) map[string]any {
+// claims returns those of the token that r carries, or nil if it carries none, or
+// none that holds; then the error says why.
+func (v *verifier) claims(r *http.Request) (map[string]any, error) {
 	text := v.token(r)
 	if text == "" {
-		return nil
+		return nil, nil
 	}
 	claims, err := v.check(r.Context(), text)
 	if err != nil {
 		v.log.DebugContext(r.Context(), "identity: token refused", "reason", err)
-		return nil
+		return nil, err
 	}
-	return claims
+	return claims, nil
 }
 
 func (v *verifier) token(r *http.Request) string {

@@ -26,13 +26,15 @@ var _ rules.Request = (*Request)(nil)
 type value struct {
 	text  string
 	known bool
+	from  int // the place of the source that yields an attribute
 }
 
 // token is what a verifier said. No claims are those of a token that is
 // missing or refused.
 type token struct {
-	claims map[string]any
-	known  bool
+	claims  map[string]any
+	refused error // why, if it was
+	known   bool
 }
 
 // peer is who holds the other end of the connection.
@@ -45,6 +47,12 @@ type peer struct {
 // source yields the value of an attribute, or "".
 type source interface {
 	value(q *Request) string
+	// name is what people call it.
+	name() string
+	// missed says why value is "".
+	missed(q *Request) string
+	// secret says that value is what its sender proves itself by.
+	secret() bool
 }
 
 func (id *Identifier) newRequest() any {
@@ -92,28 +100,36 @@ func (q *Request) Attribute(name string) (text string, ok bool) {
 	}
 	v := &q.values[i]
 	if !v.known {
-		*v = value{text: q.first(q.id.sources[i]), known: true}
+		*v = q.first(q.id.sources[i])
 	}
 	return v.text, v.text != ""
 }
 
-func (q *Request) first(sources []source) string {
-	for _, s := range sources {
+// first returns what the first source yields that yields anything.
+func (q *Request) first(sources []source) value {
+	for i, s := range sources {
 		if text := s.value(q); text != "" && len(text) <= maxValue {
-			return text
+			return value{text, true, i}
 		}
 	}
-	return ""
+	return value{known: true, from: len(sources)}
 }
 
 // claims returns those of the request's token, as verifier i sees it.
-func (q *Request) claims(i int) map[string]any {
+func (q *Request) claims(i int) map[string]any { return q.token(i).claims }
+
+// token returns what verifier i says of the request's token.
+func (q *Request) token(i int) *token {
 	t := &q.tokens[i]
 	if !t.known {
-		*t = token{claims: q.id.verifiers[i].claims(q.http), known: true}
+		t.claims, t.refused = q.id.verifiers[i].claims(q.http)
+		t.known = true
 	}
-	return t.claims
+	return t
 }
+
+// believes reports whether a claim counts that any caller can make up.
+func (q *Request) believes(unverified bool) bool { return unverified || q.connection().trusted }
 
 // connection returns the peer of the request.
 func (q *Request) connection() *peer {

@@ -47,6 +47,7 @@ type attributes struct {
 	matched   string // path or api, whichever the rule's template is of
 	plans     *plans
 	variables []variable // of the rule; none if it is not known yet
+	everyone  bool       // to be told why not: an index leaves nothing out
 }
 
 func (a *attributes) get(name string) (value string, ok bool) {
@@ -79,13 +80,13 @@ func (a *attributes) plan() (string, bool) {
 	return a.plans.of(a)
 }
 
-// meet reports whether all of conditions hold.
-func (a *attributes) meet(conditions []condition) bool {
+// meet looks for the first of conditions that does not hold.
+func (a *attributes) meet(conditions []condition) mismatch {
 	for i := range conditions {
 		value, _ := a.get(conditions[i].name)
 		if !conditions[i].match(value) {
-			return false
+			return mismatch{PartAttribute, i}
 		}
 	}
-	return true
+	return mismatch{}
 }

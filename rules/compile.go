@@ -119,6 +119,7 @@ func (c *compiler) compileRule(at string, spec *RuleSpec) *Rule {
 	}
 	named := c.checkName(at+".name", spec.Name)
 	r.match = c.compileMatch(at+".match", &spec.Match)
+	r.API = r.match.api()
 	r.key = c.compileKey(at+".key", spec.Key)
 	r.Policies = c.compileLimits(at+".limits", spec, named)
 	mode := c.compileMode(at+".mode", spec.Mode)

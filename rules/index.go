@@ -27,9 +27,18 @@ type exactValues struct {
 // add puts a thing in.
 func (x *exactIndex) add(thing int32) { x.others = append(x.others, thing) }
 
-// visit calls try with every thing that may apply, each once.
+// visit calls try with every thing that may apply, each once; with every thing
+// there is if everyone is to be asked.
 func (x *exactIndex) visit(a *attributes, try func(thing int32)) {
 	for i := range x.by {
+		if a.everyone {
+			for _, things := range x.by[i].things {
+				for _, thing := range things {
+					try(thing)
+				}
+			}
+			continue
+		}
 		value, _ := a.get(x.by[i].attribute)
 		for _, thing := range x.by[i].things[value] {
 			try(thing)

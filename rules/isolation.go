@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -61,6 +62,7 @@ type Isolation struct {
 
 // route is a compiled RouteSpec.
 type route struct {
+	position int // in the Spec
 	match    matcher
 	enabled  bool
 	cost     int
@@ -85,22 +87,38 @@ type Claim struct {
 // Tenant, and a copy of a path or host that is not in normal form.
 func (i *Isolation) Claim(r Request) (c Claim, ok bool) {
 	caller := i.set.caller(r)
+	c, _, ok = i.claim(&caller)
+	return c, ok
+}
+
+// Room returns how many seats whoever has the claim may hold at once, and how many of
+// its requests may wait.
+func (i *Isolation) Room(c Claim) (seats, queue int) {
+	plan := i.Config.Plans[c.Plan]
+	return cmp.Or(plan.MaxSeats, i.Config.Seats), plan.Queue
+}
+
+// claim returns what a caller needs, and the place in the Spec of the route that
+// says so, -1 if none does.
+func (i *Isolation) claim(caller *attributes) (c Claim, from int, ok bool) {
 	nearest := len(i.routes)
-	i.templates.visit(&caller, func(n int32) {
+	from = -1
+	i.templates.visit(caller, func(n int32) {
 		if int(n) >= nearest {
 			return
 		}
-		own := caller
+		own := *caller
 		own.variables = i.routes[n].match.variables
-		if i.routes[n].match.test(&own) {
+		if i.routes[n].match.test(&own) == (mismatch{}) {
 			nearest = int(n)
 		}
 	})
 	c.Cost = 1
 	if nearest < len(i.routes) {
 		route := &i.routes[nearest]
+		from = route.position
 		if !route.enabled {
-			return Claim{}, false
+			return Claim{}, from, false
 		}
 		c.Cost, c.Timeout, c.Priority = route.cost, route.timeout, route.priority
 	}
@@ -113,8 +131,8 @@ func (i *Isolation) Claim(r Request) (c Claim, ok bool) {
 	if c.Timeout == 0 {
 		c.Timeout = plan.Timeout
 	}
-	c.Tenant = makeKey([]keyPart{i.tenant}, &caller)
-	return c, true
+	c.Tenant = makeKey([]keyPart{i.tenant}, caller)
+	return c, from, true
 }
 
 // compileIsolation checks who gets how many seats.
@@ -206,7 +224,7 @@ func (c *compiler) compileRoutes(at string, i *Isolation, spec *IsolationSpec) {
 	}
 	for n := range specs {
 		s, at := &specs[n], item(at, n)
-		r := route{match: c.compileMatch(at+".match", &s.Match), enabled: s.Enabled == nil || *s.Enabled, cost: 1}
+		r := route{position: n, match: c.compileMatch(at+".match", &s.Match), enabled: s.Enabled == nil || *s.Enabled, cost: 1}
 		c.compileNumber(at+".cost", &r.cost, s.Cost, 1, spec.Seats)
 		for _, name := range slices.Sorted(maps.Keys(i.Config.Plans)) {
 			if most := i.Config.Plans[name].MaxSeats; most != 0 && r.cost > most && r.enabled {

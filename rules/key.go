@@ -81,7 +81,11 @@ func makeKey(parts []keyPart, a *attributes) string {
 // ip=192.0.2.7". A value that could be mistaken for something else is quoted,
 // one that was too long is the beginning of its SHA-256, and "-" is a missing
 // attribute. What is not a key is quoted as it is.
-func DescribeKey(key string) string {
+func DescribeKey(key string) string { return DescribeKeyWithout(key, nil) }
+
+// DescribeKeyWithout is DescribeKey, and says only that there are values of the
+// attributes that secret reports, if it is not nil.
+func DescribeKeyWithout(key string, secret func(attribute string) bool) string {
 	if key == "" {
 		return "all requests"
 	}
@@ -96,6 +100,9 @@ func DescribeKey(key string) string {
 		}
 		if b.Len() > 0 {
 			b.WriteByte(' ')
+		}
+		if secret != nil && value != missing && secret(name) {
+			value = "(not shown)"
 		}
 		b.WriteString(name + "=" + value)
 		rest = tail

@@ -18,7 +18,7 @@ func (s *Set) Match(dst []Match, r Request, clock func() time.Time) []Match {
 	s.templates.visit(&caller, func(i int32) {
 		rule, own := s.rules[i], caller
 		own.variables = rule.match.variables
-		if rule.match.test(&own) {
+		if rule.match.test(&own) == (mismatch{}) {
 			dst = append(dst, rule.apply(&own, clock))
 		}
 	})

@@ -19,18 +19,25 @@ type matcher struct {
 	attributes []condition
 }
 
-// test reports whether the request is one that m asks for, but for the path.
+// mismatch is the first part of a match that a request does not meet. The zero
+// mismatch says that it meets all of them.
+type mismatch struct {
+	part Part
+	at   int // in the headers or the attributes
+}
+
+// test looks for a part of m that the request does not meet, but for the path.
 // What is cheap to ask comes first.
-func (m *matcher) test(a *attributes) bool {
+func (m *matcher) test(a *attributes) mismatch {
 	if len(m.methods) > 0 && !m.hasMethod(a.request.Method()) {
-		return false
+		return mismatch{part: PartMethod}
 	}
 	if m.host.name != "" && !m.host.match(normalizeHost(a.request.Host())) {
-		return false
+		return mismatch{part: PartHost}
 	}
 	for i := range m.headers {
 		if !m.headers[i].match(a.request.Header(m.headers[i].name)) {
-			return false
+			return mismatch{PartHeader, i}
 		}
 	}
 	return a.meet(m.attributes)

@@ -17,6 +17,17 @@ type override struct {
 	policies []*limit.Policy
 }
 
+// test looks for why o does not apply to a caller.
+func (o *override) test(a *attributes, clock func() time.Time) mismatch {
+	if unmet := a.meet(o.when); unmet != (mismatch{}) {
+		return unmet
+	}
+	if o.ended(clock) {
+		return mismatch{part: PartUntil}
+	}
+	return mismatch{}
+}
+
 // ended reports whether o is over. clock is only called if o has an end.
 func (o *override) ended(clock func() time.Time) bool {
 	return !o.until.IsZero() && !clock().Before(o.until)
@@ -37,7 +48,7 @@ type overrides struct {
 func (o *overrides) first(a *attributes, clock func() time.Time) int {
 	first := len(o.all)
 	o.index.visit(a, func(i int32) {
-		if int(i) < first && a.meet(o.all[i].when) && !o.all[i].ended(clock) {
+		if int(i) < first && o.all[i].test(a, clock) == (mismatch{}) {
 			first = int(i)
 		}
 	})

@@ -44,6 +44,9 @@ type Rule struct {
 	Policies []*limit.Policy
 	// Row is the id of the row that the rule is from, 0 if it is from no table.
 	Row int64
+	// API is the API that the rule is for, with a * behind it if it is for all that
+	// begin so; empty if the rule asks for none.
+	API string
 	// Replaces are the rules that do not apply to requests decided together if
 	// this one applies to one of them. Nil if it is in shadow.
 	Replaces []*Rule

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +38,11 @@ var exampleAddresses = map[string][][2]string{
 		{"AUTH", ""},
 	},
 	"payments": {{"API", "localhost:8080"}},
+	"api-throttle": {
+		{"INSTANCE_1", "localhost:8001"}, {"INSTANCE_2", "localhost:8002"},
+		{"API_1", "localhost:8081"}, {"API_2", "localhost:8082"},
+		{"REPOSITORY", ""},
+	},
 }
 
 // startExample runs a copy of an example on store until the test ends.
@@ -117,7 +123,7 @@ func runUntilReady(t *testing.T, cmd *exec.Cmd) {
 // buildExamples builds the binaries of the examples and returns their folder.
 func buildExamples(t *testing.T) string {
 	bin := buildAll(t)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "../../examples/partner-portal/portal", "../../examples/payments/load")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "../../examples/partner-portal/portal", "../../examples/payments/load", "../../examples/api-throttle/repository")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", build, err, out)
 	}
@@ -130,8 +136,23 @@ func TestExamples(t *testing.T) {
 	postgres := servertest.StartPostgres(t)
 	bin := buildExamples(t)
 	for name := range exampleAddresses {
-		t.Run(name, func(t *testing.T) { runExample(t, bin, name, postgres.URL) })
+		t.Run(name, func(t *testing.T) {
+			if name == "api-throttle" {
+				useMariaDB(t)
+			}
+			runExample(t, bin, name, postgres.URL)
+		})
 	}
+}
+
+// useMariaDB names a server to what reads its address from the environment.
+func useMariaDB(t *testing.T) {
+	host, port, err := net.SplitHostPort(servertest.StartMariaDB(t).Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MARIADB_HOST", host)
+	t.Setenv("MARIADB_PORT", port)
 }
 
 // TestPaymentsWithoutSetup runs the example of payments with nothing but its files.

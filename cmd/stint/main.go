@@ -41,6 +41,7 @@ type commands struct {
 	Validate validateCommand `cmd:"" help:"Print every problem of rules files, with its line."`
 	Migrate  migrateCommand  `cmd:"" help:"Make the tables that a store needs."`
 	Replay   replayCommand   `cmd:"" help:"Run access logs through a rules file and say what would have been denied."`
+	Explain  explainCommand  `cmd:"" help:"Tell how a request would be decided, and why."`
 	Import   importCommand   `cmd:"" help:"Translate the configuration of another limiter to a rules file."`
 	Slots    slotsCommand    `cmd:"" help:"Book, show and change reserved time slots."`
 	Bench    benchCommand    `cmd:"" help:"Put a load on Stint and say whether it kept its promises."`

@@ -50,7 +50,7 @@ func Refusal(out *gate.Outcome) Problem {
 	again := rules.Duration(time.Duration(retryAfter(out)) * time.Second)
 	if out.Refused != nil {
 		p.Type, p.Title, p.Status = TypeReducedCapacity, titleReducedCapacity, out.Status
-		p.Detail = noSeat(out.Refused, again)
+		p.Detail = noSeat(out, again)
 		return p
 	}
 	var longest *gate.Decision
@@ -71,20 +71,24 @@ func Refusal(out *gate.Outcome) Problem {
 		p.Detail = fmt.Sprintf("The limits of this request could not be checked. Try again in %v.", again)
 		return p
 	}
-	p.Detail = fmt.Sprintf("Policy %q allows %d in %v, and this request would exceed that. Try again in %v.",
-		longest.Policy, longest.Limit, rules.Duration(longest.Window), again)
+	of := ""
+	if longest.Rule.API != "" {
+		of = " of " + longest.Rule.API
+	}
+	p.Detail = fmt.Sprintf("Policy %q allows %d%s in %v, and this request would exceed that. Try again in %v.",
+		longest.Policy, longest.Limit, of, rules.Duration(longest.Window), again)
 	return p
 }
 
 // noSeat says why a request gets no seat. It tells a caller nothing of other tenants.
-func noSeat(r *isolate.Rejection, again rules.Duration) string {
-	switch r.Reason {
+func noSeat(out *gate.Outcome, again rules.Duration) string {
+	switch out.Refused.Reason {
 	case isolate.TooWide:
-		return "This request takes more at once than its caller may have. It would be refused at any time."
+		return fmt.Sprintf("This request takes more at once than the %d that its caller may have. It would be refused at any time.", out.AtOnce)
 	case isolate.Closed:
 		return fmt.Sprintf("The server shuts down. Try again in %v.", again)
 	case isolate.QueueFull, isolate.Displaced:
-		return fmt.Sprintf("Too many requests of this caller are running and waiting. Try again in %v.", again)
+		return fmt.Sprintf("Too many requests of this caller are running and waiting: %d at once are allowed, and %d more may wait. Try again in %v.", out.AtOnce, out.Queue, again)
 	case isolate.RoomFull:
 		return fmt.Sprintf("Too many requests are waiting. Try again in %v.", again)
 	}

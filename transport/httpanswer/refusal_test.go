@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stint-dev/stint/gate"
+	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/transport/httpanswer"
 )
@@ -71,6 +72,24 @@ func TestWrite(t *testing.T) {
 			`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,` +
 			`"detail":"Policy \"capacity\" allows 50 in 1s, and this request would exceed that. Try again in 2s.",` +
 			`"instance":"/items/alex%2Fb","violated-policies":["capacity"]}`,
+	}, {
+		"a rule for an API",
+		gate.Outcome{Status: 429, RetryAfter: 2 * time.Second, Decisions: []gate.Decision{
+			under(&rules.Rule{Name: "rule-1", Status: 429, API: "/entity/#"}, denies("rule-1", 10, time.Minute, 2*time.Second)),
+		}},
+		429, "2", `"rule-1";r=0;t=2`,
+		`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+			`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,` +
+			`"detail":"Policy \"rule-1\" allows 10 of /entity/# in 1m, and this request would exceed that. Try again in 2s.",` +
+			`"instance":"/items/alex%2Fb","violated-policies":["rule-1"]}`,
+	}, {
+		"no seat for a caller that has all of its own",
+		gate.Outcome{Status: 503, RetryAfter: 2 * time.Second, Refused: &isolate.Rejection{Reason: isolate.QueueFull}, AtOnce: 3},
+		503, "2", "",
+		`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+			`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,` +
+			`"detail":"Too many requests of this caller are running and waiting: 3 at once are allowed, and 0 more may wait. Try again in 2s.",` +
+			`"instance":"/items/alex%2Fb"}`,
 	}, {
 		"a store that does not answer, whose words stay inside",
 		gate.Outcome{Status: 503, RetryAfter: time.Second, Err: secret},

@@ -112,7 +112,7 @@ func TestSeats(t *testing.T) {
 	}
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || problem.Status != 503 ||
 		problem.Type != "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity" ||
-		!strings.HasPrefix(problem.Detail, "Too many requests of this caller are running and waiting. Try again in ") {
+		!strings.HasPrefix(problem.Detail, "Too many requests of this caller are running and waiting: ") {
 		t.Errorf("the third: %v %s", resp, body)
 	}
 	if read.Load() != 0 {

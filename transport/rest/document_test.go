@@ -143,6 +143,10 @@ func TestDocumentAndHandlersAgree(t *testing.T) {
 	a.post(t, `{`)                                 // 400
 	a.post(t, one("alex"), "Content-Type", "text/plain")
 	a.post(t, strings.Repeat(" ", MaxBody+1))
+	a.explain(t, `{"descriptor":{"path":"/items/alex"}}`) // 200
+	a.explain(t, `{"peer":"here"}`)                       // 400
+	a.explain(t, strings.Repeat(" ", MaxBody+1))          // 413
+	a.explain(t, `{}`, "Content-Type", "text/plain")      // 415
 	a.store.Close()
 	a.post(t, one("alex")) // 503
 	a.get(t, "/api/v1/openapi.yaml")
@@ -165,13 +169,16 @@ func TestDocumentAndHandlersAgree(t *testing.T) {
 // The document's schemas have the fields of the Go types, and no others.
 func TestDocumentAndTypesAgree(t *testing.T) {
 	c := newContract(t)
-	for _, value := range []any{Ask{}, Descriptor{}, Answer{}, Decision{}} {
+	for _, value := range []any{
+		Ask{}, Descriptor{}, Answer{}, Decision{},
+		Question{}, Explanation{}, ExplainedRequest{}, Found{}, Missed{}, ExplainedSeat{}, ExplainedRule{}, ExplainedPolicy{}, ExplainedDecision{},
+	} {
 		typ := reflect.TypeOf(value)
 		var fields, always []string
 		for i := range typ.NumField() {
 			name, option, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
 			fields = append(fields, name)
-			if option != "omitempty" {
+			if option != "omitempty" && option != "omitzero" {
 				always = append(always, name)
 			}
 		}
@@ -213,6 +220,16 @@ func TestDocumentExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		if w := a.post(t, string(body)); w.Code != http.StatusOK {
+			t.Errorf("example %s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	examples = c.at("paths", "/api/v1/explain", "post", "requestBody", "content", "application/json", "examples")
+	for name := range examples {
+		body, err := json.Marshal(examples[name].(map[string]any)["value"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := a.explain(t, string(body)); w.Code != http.StatusOK {
 			t.Errorf("example %s: %d %s", name, w.Code, w.Body)
 		}
 	}

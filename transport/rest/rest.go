@@ -70,6 +70,7 @@ type routes map[string]map[string]http.HandlerFunc
 func (a *api) routes() routes {
 	return routes{
 		"/api/v1/decisions":    {http.MethodPost: a.decisions},
+		"/api/v1/explain":      {http.MethodPost: a.explain},
 		"/api/v1/openapi.yaml": {http.MethodGet: document},
 	}
 }
