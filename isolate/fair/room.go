@@ -46,6 +46,7 @@ type Room struct {
 	runs        time.Duration // of all tenants' requests, as tenant.runs
 
 	swept                time.Duration
+	level                float64 // of the last sweep
 	needs, most, spreads float64 // sums over the tenants: need, what they hold of most, spread²
 	behind               behind
 	gradient             gradient
@@ -281,8 +282,9 @@ func (r *Room) tenant(q *Request) *tenant {
 	name := orDefault(q.Plan, r.config.Default)
 	t := r.tenants[q.Tenant]
 	if t == nil {
-		t = &tenant{id: strings.Clone(q.Tenant), v: r.v, seen: r.now, share: MaxSeats, number: len(r.all), at: -1, plan: r.plans[name]}
+		t = &tenant{id: strings.Clone(q.Tenant), v: r.v, seen: r.now, number: len(r.all), at: -1, plan: r.plans[name]}
 		t.cap = r.capOf(t)
+		t.share = t.shareAt(r.level)
 		r.tenants[t.id] = t
 		r.all = append(r.all, t)
 		r.retire(t)

@@ -79,8 +79,12 @@ func (b *bench) run(ctx context.Context, h Handler, w way) (*Result, error) {
 	var asked, served, refused atomic.Int64
 	if !w.alone {
 		load.Go(func() {
-			all := arrivals(b.Tenants-1, 1, b.Devices, b.Every/time.Duration(b.Factor), begins, ends)
+			all := arrivals(b.Tenants-1, 1, b.Devices, b.Every, 0, begins)
+			all = append(all, arrivals(b.Tenants-1, 1, b.Devices, b.Every/time.Duration(b.Factor), begins, ends)...)
 			send(noisy, s.url+noisyPath, start, all, mostNoisy, patience, func(one sample) {
+				if one.due < begins {
+					return
+				}
 				asked.Add(1)
 				switch {
 				case one.status == http.StatusOK && one.due+one.took <= ends:
