@@ -51,6 +51,7 @@ func arrivals(first, tenants, devices int, every, from, to time.Duration) (all [
 // sample is what became of one request.
 type sample struct {
 	due, took time.Duration
+	late      time.Duration // from when it was due to when it was sent
 	status    int
 	err       error
 }
@@ -143,7 +144,7 @@ func send(ctx context.Context, target string, start time.Time, all []arrival, mo
 		due[i] = a.at
 	}
 	loadtest.OpenLoop(ctx, start, due, most, func(n int, at time.Time) {
-		one := sample{due: due[n]}
+		one := sample{due: due[n], late: time.Since(at)}
 		one.status, one.err = ask(ctx, transport, target, all[n].tenant, at.Add(patience))
 		one.took = time.Since(at)
 		if ctx.Err() == nil {

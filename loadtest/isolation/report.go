@@ -39,7 +39,8 @@ func newReport(o *Options, ways []way) *Report {
 		Rounds:   o.Rounds,
 		Notes: "\nalone: without the noisy one, with nothing in front. stint: seats by a rules file, with that guarantee." +
 			"\nnone: any number wait, first come first served. one queue: " + fmt.Sprint(sharedQueue) + " may wait, and more are refused." +
-			"\nbound: how many times the p99 may grow in theory when the other's requests cannot be interrupted.",
+			"\nbound: how many times the p99 may grow in theory when the other's requests cannot be interrupted." +
+			"\nlate: how late the 99th of 100 requests was sent, for the machine had other things to do; it is a part of what it took.",
 		Ways: "WAY",
 		Columns: []sidebyside.Column[Result]{
 			show("P50", func(r *Result) string { return chart.Duration(r.P50) }),
@@ -52,6 +53,7 @@ func newReport(o *Options, ways []way) *Report {
 			show("REFUSED", func(r *Result) string { return fmt.Sprint(r.Refused) }),
 			show("GAVE UP", func(r *Result) string { return fmt.Sprint(r.GivenUp) }),
 			show("SEATS USED", func(r *Result) string { return fmt.Sprintf("%.1f %%", 100*r.Utilisation) }),
+			show("LATE", func(r *Result) string { return chart.Duration(r.Late) }),
 			show("NOISY/S", func(r *Result) string { return chart.Number(r.NoisyPerSecond) }),
 		},
 	}}

@@ -17,9 +17,12 @@ type Result struct {
 	// Goodput is the part of the victims' requests that got what they wanted.
 	Goodput float64 `json:"goodput"`
 	Asked   int64   `json:"asked"`
-	Refused int64   `json:"refused"`
-	GivenUp int64   `json:"given_up"` // for want of an answer
-	Errors  int64   `json:"errors"`
+	// Late is how late the 99th of 100 of them was sent. It is a part of what it took
+	// that is the machine's fault, which had other things to do.
+	Late    time.Duration `json:"late_ns"`
+	Refused int64         `json:"refused"`
+	GivenUp int64         `json:"given_up"` // for want of an answer
+	Errors  int64         `json:"errors"`
 	// FirstError is the first of Errors.
 	FirstError string `json:"first_error,omitempty"`
 	// Utilisation is the part of the time that the seats' workers worked.
@@ -49,12 +52,13 @@ const moments = 50
 func judge(all []sample, begins, ends time.Duration) *Result {
 	r := &Result{}
 	slices.SortFunc(all, func(a, b sample) int { return int(a.due - b.due) })
-	var took []time.Duration
+	var took, late []time.Duration
 	for _, one := range all {
 		if one.due < begins {
 			continue
 		}
 		r.Asked++
+		late = append(late, one.late)
 		switch {
 		case one.err == errGivenUp:
 			r.GivenUp++
@@ -70,6 +74,8 @@ func judge(all []sample, begins, ends time.Duration) *Result {
 		took = append(took, one.took)
 	}
 	slices.Sort(took)
+	slices.Sort(late)
+	r.Late = quantile(late, .99)
 	r.P50, r.P99, r.Longest = quantile(took, .5), quantile(took, .99), quantile(took, 1)
 	r.Goodput = float64(r.Asked-r.Refused-r.GivenUp-r.Errors) / float64(max(1, r.Asked))
 	r.Series = series(all, ends/moments)
