@@ -26,10 +26,11 @@ const lineEvery = 10 * time.Second
 // New returns a bar on w. Its lines begin with a name, such as "replay", and count
 // in a unit, such as "lines".
 func New(w io.Writer, name, unit string) *Bar {
-	return &Bar{w: w, name: name, unit: unit, terminal: isTerminal(w), next: lineEvery}
+	return &Bar{w: w, name: name, unit: unit, terminal: IsTerminal(w), next: lineEvery}
 }
 
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether w is one.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
 		return false
