@@ -39,7 +39,7 @@ tenant takes now, at the 99th percentile of a minute. 1.00x is perfect; 2.00x me
 that it waits for as long as it then runs.
 KEPT are seats that are free though somebody waits: others are likely to need them.
 SHARE is how many seats a tenant may hold whatever the others need, DEMAND how many
-it lately wanted at once, and SEATS/S how many it held on average since the last look.
+it lately wanted at once, and HELD how many it held on average since the last look.
 Below the tenants stands who waited behind whom: for how long requests of the one
 waited in the last minutes while the other held the seats.`
 }
@@ -172,7 +172,7 @@ func (v *view) draw(w io.Writer, s *seatrest.Seats, at time.Time) error {
 	b.WriteByte('\n')
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "BUSY\tWAITING\tCAP\tSHARE\tDEMAND\tSEATS/S\tREFUSED\tPLAN\tTENANT\t")
+	fmt.Fprintln(t, "BUSY\tWAITING\tCAP\tSHARE\tDEMAND\tHELD\tREFUSED\tPLAN\tTENANT\t")
 	for _, n := range v.tenants(s) {
 		held := "-"
 		if was := v.of(n.Tenant); known && was != nil && n.SeatSeconds >= was.SeatSeconds {

@@ -87,7 +87,7 @@ func TestTop(t *testing.T) {
 	for _, want := range []string{
 		`ISOLATION not known yet\n`, // nothing has ended yet
 		`seats \[#{30}\] 4 of 4 busy, 0 kept, 3 requests waiting, \d tenants\n`,
-		`\n *BUSY  WAITING  CAP  SHARE  DEMAND  SEATS/S  REFUSED +PLAN +TENANT`,
+		`\n *BUSY  WAITING  CAP  SHARE  DEMAND  HELD  REFUSED +PLAN +TENANT`,
 		`\n +4 +2 +4 .* 1  default +tenant=noisy`,
 		`s  tenant=acme behind tenant=noisy\n`,
 	} {
