@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -294,7 +295,17 @@ func (i *Isolator) Snapshot(top int) Snapshot {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.wake(i.room.Tick(i.now()))
-	return Snapshot{i.room.Snapshot(top), i.twice}
+	s := Snapshot{i.room.Snapshot(top + 1), i.twice}
+	s.BySeatTime = without(s.BySeatTime, top, func(t fair.Tenant) bool { return t.ID == canaryTenant })
+	s.ByRefusals = without(s.ByRefusals, top, func(t fair.Tenant) bool { return t.ID == canaryTenant })
+	s.Behind = without(s.Behind, top, func(b fair.Behind) bool { return b.Waiter == canaryTenant })
+	return s
+}
+
+// without returns up to top of all that are not so.
+func without[T any](all []T, top int, so func(T) bool) []T {
+	all = slices.DeleteFunc(all, so)
+	return all[:min(max(0, top), len(all))]
 }
 
 // Close refuses all that wait, and all that come, and waits until what runs is done, or
@@ -356,7 +367,7 @@ func (i *Isolator) newHold(r Request) *hold {
 		i.free, h.next = h.next, nil
 		i.frees--
 	}
-	h.Tenant, h.Plan, h.Cost, h.Priority, h.Timeout = r.Tenant, r.Plan, r.Cost, r.Priority, r.Timeout
+	h.Tenant, h.Plan, h.Cost, h.Priority, h.Timeout, h.Probe = r.Tenant, r.Plan, r.Cost, r.Priority, r.Timeout, false
 	return h
 }
 

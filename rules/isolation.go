@@ -21,6 +21,7 @@ type IsolationSpec struct {
 	Guarantee  *int                    `yaml:"guarantee" doc:"The dial from fair to strict, in per cent, 0 to 99: how likely the others find a seat free at once when a tenant asks for more than its share. 0 holds no seat idle. Default 90."`
 	MaxWaiting *int                    `yaml:"max_waiting" doc:"How many requests may wait, of all tenants together, 1 to 1048576. Default 16384."`
 	MinSeats   *int                    `yaml:"min_seats" doc:"Let the number of seats shrink down to this, 1 to seats, while requests take longer than they use to, and grow again. Default: seats, which is never."`
+	Canary     *bool                   `yaml:"canary" doc:"Whether a canary asks for a seat four times a second, without taking it, to measure how long a well-behaved tenant would wait. Default true."`
 }
 
 // SeatPlanSpec is what each tenant of a plan gets.
@@ -53,6 +54,8 @@ type Isolation struct {
 	Config fair.Config
 	// Status is the HTTP status of a refusal, 429 or 503.
 	Status int
+	// Canary says that the isolation is to be measured.
+	Canary bool
 
 	tenant    keyPart
 	routes    []route // the most particular first
@@ -139,7 +142,7 @@ func (i *Isolation) claim(caller *attributes) (c Claim, from int, ok bool) {
 func (c *compiler) compileIsolation(spec *IsolationSpec) *Isolation {
 	const at = "isolation"
 	before := c.failed
-	i := &Isolation{set: c.set, Status: spec.Status}
+	i := &Isolation{set: c.set, Status: spec.Status, Canary: spec.Canary == nil || *spec.Canary}
 	if spec.Seats < 1 || spec.Seats > fair.MaxSeats {
 		c.problem(at+".seats", "%d is out of bounds; 1 to %d is allowed", spec.Seats, fair.MaxSeats)
 	}

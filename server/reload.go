@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/gate"
 	"github.com/stint-dev/stint/identity"
+	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/telemetry"
 )
@@ -127,3 +128,11 @@ func (c *current) needsStore() bool {
 }
 
 func (c *current) close() { c.config.Close() }
+
+// watched returns the seats whose isolation is to be measured; nil if it is not.
+func (c *current) watched() *isolate.Isolator {
+	if i := c.gate.Snapshot().Rules.Isolation(); i == nil || !i.Canary {
+		return nil
+	}
+	return c.gate.Seats()
+}

@@ -82,6 +82,9 @@ type Service interface {
 // Process is what a transport's handler is made from.
 type Process struct {
 	Gate *gate.Gate
+	// Watching returns what measures the isolation of tenants, nil if the
+	// configuration does not ask for it.
+	Watching func() *isolate.Canary
 	// Slots books in Ledger. Both are nil if the configuration keeps no slots.
 	Slots  *slots.Scheduler
 	Ledger slots.Ledger
@@ -179,6 +182,8 @@ func Run(ctx context.Context, o Options) error {
 	metrics.Loaded(first.Rules)
 	seats := metrics.Seats(func() *isolate.Isolator { return current.gate.Seats() })
 	current.gate = gate.New(limiter, first, &gate.Options{Observer: observers, Seats: seats})
+	canary := &isolate.Canary{}
+	metrics.Canary(canary)
 
 	var stopping atomic.Bool
 	process := &Process{
@@ -197,6 +202,12 @@ func Run(ctx context.Context, o Options) error {
 			}
 		},
 		Trusted: current.trusts,
+		Watching: func() *isolate.Canary {
+			if current.watched() == nil {
+				return nil
+			}
+			return canary
+		},
 	}
 	if ledger != nil {
 		stop, err := openSlots(ctx, ledger, o.Sender, process)
@@ -214,6 +225,7 @@ func Run(ctx context.Context, o Options) error {
 	var follower sync.WaitGroup
 	defer follower.Wait()
 	follower.Go(func() { current.follow(following, o.Reload) })
+	follower.Go(func() { canary.Watch(following, current.watched) })
 	defer stop()
 	return serve(ctx, servers, process, &stopping, o.Started)
 }

@@ -54,6 +54,12 @@ func (m *Metrics) Seats(now func() *isolate.Isolator) *SeatMetrics {
 	return s
 }
 
+// Canary adds metrics of what c measures.
+func (m *Metrics) Canary(c *isolate.Canary) {
+	m.Gauge("stint_isolation_ratio", "How many times as long as its work takes a request of a well-behaved tenant takes at the 99th percentile of the last minute's waits for a seat, by the canary: 1 is perfect, 0 is not known.", func() float64 { return c.Reading().Ratio })
+	m.Gauge("stint_isolation_wait_seconds", "The 99th percentile of the canary's waits for a seat in the last minute.", func() float64 { return c.Reading().Wait.Seconds() })
+}
+
 // Acquired implements isolate.Observer.
 func (m *SeatMetrics) Acquired(r isolate.Request, waited time.Duration) {
 	s := m.of(r.Plan)

@@ -7,12 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/loadtest"
+	"github.com/stint-dev/stint/loadtest/isolation"
 	"github.com/stint-dev/stint/loadtest/slotbench"
 	"github.com/stint-dev/stint/loadtest/strategies"
 	"github.com/stint-dev/stint/server"
@@ -24,6 +26,7 @@ type benchCommand struct {
 	Scenario   scenarioCommand   `cmd:"" help:"Run a scenario file: start instances, put a load on them, and check what must hold."`
 	Strategies strategiesCommand `cmd:"" help:"Measure ways to limit requests in PostgreSQL, Stint's and three others, side by side."`
 	Slots      benchSlotsCommand `cmd:"" help:"Measure ways to book slots in PostgreSQL, Stint's and one by counters, side by side."`
+	Isolation  isolationCommand  `cmd:"" help:"Replay one tenant's devices asking 1500 times as often, and measure what the others notice, with and without seats."`
 }
 
 type scenarioCommand struct {
@@ -127,6 +130,61 @@ func (c benchSlotsCommand) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	return errors.Join(report.WriteTable(std.out), save(c.JSON, report.WriteJSON), save(c.Chart, report.WriteChart))
+}
+
+type isolationCommand struct {
+	Handler   []string      `enum:"short,longer,noisy-long,cpu" default:"short,longer,noisy-long,cpu" placeholder:"NAME,..." help:"What the service does: short waits 50ms, longer 200ms, noisy-long 50ms but 5s for the noisy tenant, cpu computes for 20ms (default: ${default})."`
+	Seats     int           `default:"32" placeholder:"N" help:"How many requests run at once; with cpu it is the number of cores (default: ${default})."`
+	Guarantee []int         `default:"0,90" placeholder:"N,..." help:"Settings of isolation.guarantee to measure (default: ${default})."`
+	Tenants   int           `default:"20" placeholder:"N" help:"How many tenants there are, the noisy one among them (default: ${default})."`
+	Devices   int           `default:"24" placeholder:"N" help:"How many devices each has (default: ${default})."`
+	Every     time.Duration `default:"30s" help:"How often a device asks (default: ${default})."`
+	Factor    int           `default:"1500" placeholder:"N" help:"How many times as often those of the noisy tenant ask (default: ${default})."`
+	Duration  time.Duration `default:"10s" help:"How long the incident lasts in one measurement (default: ${default})."`
+	Rounds    int           `default:"1" help:"How often everything is measured; the medians are reported (default: ${default})."`
+	Full      bool          `help:"Take 3 rounds of a minute each, about 80 minutes with everything."`
+	JSON      string        `type:"path" placeholder:"FILE" help:"Write the report as JSON."`
+	Chart     string        `type:"path" placeholder:"FILE" help:"Draw the others' latency and goodput over time as SVG."`
+}
+
+func (isolationCommand) Help() string {
+	return `Replays an incident: 20 tenants have 24 devices each, which ask once in 30 s, until
+a fault makes those of one tenant ask 50 times a second. Everything goes over HTTP on
+loopback to a service that can do so many things at once. Prints what the other
+tenants notice, compared with being alone: with Stint's seats in front, with nothing,
+and with one queue for all.
+
+    stint bench isolation
+    stint bench isolation --handler noisy-long --every 2400ms --factor 120 --chart chart.svg
+
+Exit codes: 0 done, 1 the others were refused in spite of their seats, or the service
+did not collapse without isolation, so that the load was too small to show anything.`
+}
+
+func (c isolationCommand) Run(ctx context.Context, std streams) error {
+	o := isolation.Options{
+		Tenants: c.Tenants, Devices: c.Devices, Every: c.Every, Factor: c.Factor, Duration: c.Duration,
+		Rounds: c.Rounds, Guarantees: c.Guarantee, Progress: std.err,
+	}
+	if c.Full {
+		o.Duration, o.Rounds = time.Minute, 3
+	}
+	for _, h := range isolation.Handlers(c.Seats) {
+		if slices.Contains(c.Handler, h.Name) {
+			o.Handlers = append(o.Handlers, h)
+		}
+	}
+	report, err := isolation.Run(ctx, &o)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(report.WriteTable(std.out), save(c.JSON, report.WriteJSON), save(c.Chart, report.WriteChart)); err != nil {
+		return err
+	}
+	if failed := report.Failed(); len(failed) > 0 {
+		return errors.New(strings.Join(failed, "\n"))
+	}
+	return nil
 }
 
 // postgresURL returns what a command's --store names, which must be PostgreSQL.

@@ -44,6 +44,7 @@ type commands struct {
 	Explain  explainCommand  `cmd:"" help:"Tell how a request would be decided, and why."`
 	Import   importCommand   `cmd:"" help:"Translate the configuration of another limiter to a rules file."`
 	Slots    slotsCommand    `cmd:"" help:"Book, show and change reserved time slots."`
+	Top      topCommand      `cmd:"" help:"Show, again and again, which tenants hold seats and which wait for them."`
 	Bench    benchCommand    `cmd:"" help:"Put a load on Stint and say whether it kept its promises."`
 	Schema   schemaCommand   `cmd:"" help:"Print the JSON Schema of the rules file, for editors."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`

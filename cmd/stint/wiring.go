@@ -24,6 +24,7 @@ import (
 	"github.com/stint-dev/stint/transport/proxy"
 	"github.com/stint-dev/stint/transport/rest"
 	"github.com/stint-dev/stint/transport/rls"
+	"github.com/stint-dev/stint/transport/seatrest"
 	"github.com/stint-dev/stint/transport/slotrest"
 	"github.com/stint-dev/stint/transport/webhook"
 )
@@ -105,6 +106,7 @@ func newAPI(p *server.Process) (http.Handler, error) {
 	mux.Handle("/api/", rest.New(p.Gate, &rest.Options{Headers: dialect}))
 	mux.Handle("/auth/", forwardauth.New(p.Gate, &forwardauth.Options{Headers: dialect, TrustedProxy: p.Trusted, Logger: p.Logger}))
 	mux.Handle("/json", rls.JSON(p.Gate, &rls.Options{Headers: dialect, Logger: p.Logger}))
+	mux.Handle(seatrest.Path, seatrest.New(p.Gate.Seats, &seatrest.Options{AdminToken: p.File.Admin.Token, Canary: p.Watching}))
 	if p.Slots != nil {
 		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{AdminToken: p.File.Admin.Token, Delivers: p.Delivers, Logger: p.Logger})
 		mux.Handle("/api/v1/slots", slots)

@@ -230,3 +230,38 @@ func BenchmarkCurve(b *testing.B) {
 		}
 	}
 }
+
+// A tenant that nobody knows yet has no more than the share that a known one would have:
+// between two sweeps it could fill the room otherwise, for as long as its requests take.
+func TestNewcomerLeavesWhatIsKept(t *testing.T) {
+	room, err := fair.New(fair.Config{Seats: 32, Guarantee: 0.9, Plans: map[string]fair.Plan{
+		"default": {Weight: 1, Queue: 1000, QueueTimeout: time.Minute},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Duration(0)
+	for range 2000 { // 4 others, which hold a seat each for half of the time
+		var held []*fair.Request
+		for _, tenant := range []string{"a", "b", "c", "d"} {
+			q := &fair.Request{Tenant: tenant}
+			if _, err := room.Arrive(now, q); err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, q)
+		}
+		now += 5 * time.Millisecond
+		for _, q := range held {
+			room.Finish(now, q)
+		}
+		now += 5 * time.Millisecond
+	}
+	for range 200 {
+		if _, err := room.Arrive(now, &fair.Request{Tenant: "new"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := room.Snapshot(1); s.Busy > 30 || s.Busy < 24 || s.Held != 32-s.Busy {
+		t.Errorf("the newcomer holds %d of 32 seats, %d are kept; about 28 are its share", s.Busy, s.Held)
+	}
+}

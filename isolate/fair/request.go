@@ -66,6 +66,9 @@ type Request struct {
 	// QueueTimeout. 0 is what the plan says.
 	Timeout  time.Duration
 	Priority Priority
+	// Probe asks when the request would start, and takes no seats: when it is its
+	// turn, it is Idle again, with Started.
+	Probe bool
 
 	// State is the room's, and so is the rest.
 	State  State

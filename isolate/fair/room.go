@@ -20,7 +20,7 @@ const (
 // Every method is told the present time, counted from an instant of the caller's
 // choosing; one before that of an earlier call is taken for that. Those that may
 // decide on requests other than the one they are called with return them: each is
-// Running, or Refused. The slice is valid until the next call.
+// Running, or Refused, or a Probe that is Idle. The slice is valid until the next call.
 type Room struct {
 	config Config
 	plans  map[string]*plan
@@ -46,6 +46,7 @@ type Room struct {
 	runs        time.Duration // of all tenants' requests, as tenant.runs
 
 	swept                time.Duration
+	level                float64 // of the last sweep
 	needs, most, spreads float64 // sums over the tenants: need, what they hold of most, spread²
 	behind               behind
 	gradient             gradient
@@ -67,7 +68,8 @@ func New(c Config) (*Room, error) {
 	return r, nil
 }
 
-// Arrive is the event that q comes. q is then Running, Waiting or Refused. The error
+// Arrive is the event that q comes. q is then Running, Waiting or Refused, or
+// Idle if it is a Probe whose turn is now. The error
 // says what is wrong with q, which is left as it was.
 func (r *Room) Arrive(now time.Duration, q *Request) ([]*Request, error) {
 	if err := r.check(q); err != nil {
@@ -281,8 +283,9 @@ func (r *Room) tenant(q *Request) *tenant {
 	name := orDefault(q.Plan, r.config.Default)
 	t := r.tenants[q.Tenant]
 	if t == nil {
-		t = &tenant{id: strings.Clone(q.Tenant), v: r.v, seen: r.now, share: MaxSeats, number: len(r.all), at: -1, plan: r.plans[name]}
+		t = &tenant{id: strings.Clone(q.Tenant), v: r.v, seen: r.now, number: len(r.all), at: -1, plan: r.plans[name]}
 		t.cap = r.capOf(t)
+		t.share = t.shareAt(r.level)
 		r.tenants[t.id] = t
 		r.all = append(r.all, t)
 		r.retire(t)
@@ -427,8 +430,10 @@ func (r *Room) refuse(q *Request, why Reason) {
 	if why != TooWide && why != Closed {
 		q.RetryAfter = r.wait(t, q.cost)
 	}
-	t.refused++
-	r.refused++
+	if !q.Probe {
+		t.refused++
+		r.refused++
+	}
 	r.settle(t)
 }
 
@@ -444,6 +449,14 @@ func (r *Room) wait(t *tenant, cost int) time.Duration {
 
 // start gives q, which has come or waits, its seats.
 func (r *Room) start(t *tenant, q *Request, key int64) {
+	if q.Probe {
+		if q.State == Waiting {
+			r.dequeue(q)
+		}
+		q.State, q.Started, q.tenant = Idle, r.now, nil
+		r.settle(t)
+		return
+	}
 	if q.State == Waiting {
 		r.dequeue(q)
 	} else {

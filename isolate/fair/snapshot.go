@@ -62,6 +62,23 @@ func (r *Room) Snapshot(top int) Snapshot {
 	return s
 }
 
+// Typical is how long a request of a typical tenant runs: the median over the tenants
+// that are known, each of which counts once, however much it asks for. It is 0 if no
+// request has finished lately.
+func (r *Room) Typical() time.Duration {
+	var all []time.Duration
+	for _, t := range r.all {
+		if t.runs > 0 {
+			all = append(all, t.runs)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
 func (r *Room) describe(best ranking) []Tenant {
 	all := make([]Tenant, len(best.best))
 	for i, b := range best.best {

@@ -23,14 +23,14 @@ func (r *Room) sweep() {
 		}
 	}
 	r.behind.sweep(r.all, past)
-	level := float64(MaxSeats)
+	r.level = MaxSeats
 	if r.config.Guarantee > 0 {
-		level = r.level()
+		r.level = r.levelNow()
 	}
 	r.needs, r.most, r.spreads = 0, 0, 0
 	for _, t := range r.all {
-		share := min(max(1, level*float64(t.plan.Weight)), float64(t.cap))
-		t.share = int(share)
+		share := min(max(1, r.level*float64(t.plan.Weight)), float64(t.cap))
+		t.share = t.shareAt(r.level)
 		t.need, t.spread, t.most = 0, 0, 0
 		if r.config.Guarantee > 0 && (t.idle == nil || r.now-t.left < 2*r.config.Memory) {
 			t.need = min(t.mean, share)
@@ -49,8 +49,8 @@ func (r *Room) sweep() {
 	}
 }
 
-// level returns the share for each unit of weight.
-func (r *Room) level() float64 {
+// levelNow returns the share for each unit of weight.
+func (r *Room) levelNow() float64 {
 	if len(r.all) == 0 {
 		return MaxSeats
 	}

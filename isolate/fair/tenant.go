@@ -111,6 +111,12 @@ func (t *tenant) observe(now, memory time.Duration) {
 	t.square += a * (d*d - t.square)
 }
 
+// shareAt returns the whole seats of t's share. Who has just come has that of the last
+// sweep, so that nobody fills the room before the next.
+func (t *tenant) shareAt(level float64) int {
+	return int(min(max(1, level*float64(t.plan.Weight)), float64(t.cap)))
+}
+
 func (t *tenant) variance() float64 { return max(0, t.square-t.mean*t.mean) }
 
 // charge is what t's virtual time grows by for a request of that cost and length.

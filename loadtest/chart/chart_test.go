@@ -89,3 +89,21 @@ func TestStep(t *testing.T) {
 		}
 	}
 }
+
+// On a logarithmic axis equal ratios are equal distances.
+func TestLogarithmicAxis(t *testing.T) {
+	var b strings.Builder
+	c := Lines{Title: "x", Seconds: 2, Panels: []Panel{{
+		Title: "x", Unit: "ms", Log: true,
+		Series: []Series{{Name: "a", Points: []Point{{0, 20}, {1, 200}, {2, 2000}}}},
+	}}}
+	if err := c.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	// 10 to 10000 on 150 pixels: 50 for each power of 10.
+	for _, want := range []string{`points="70,244.9 505,194.9 940,144.9"`, ">10<", ">100<", ">1000<", ">10k<"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the chart lacks %s:\n%s", want, b.String())
+		}
+	}
+}

@@ -28,6 +28,8 @@ type Panel struct {
 	Title string
 	// Unit is what the vertical axis counts.
 	Unit string
+	// Log makes the vertical axis logarithmic. Values of it are above 0.
+	Log bool
 	// Series lie one on the other, the first one at the bottom.
 	Series []Series
 	// Guides are levels to compare with.
@@ -77,11 +79,27 @@ func (c *Lines) panel(d *drawing, p Panel, top float64) {
 	x := func(at float64) float64 { return left + (right-left)*at/c.Seconds }
 	y := func(v float64) float64 { return bottom - panelHeight*v/most }
 
-	d.text("panel", left, top-12, p.Title+", "+p.Unit)
-	p.legend(d, top-12)
-	for v := 0.0; v <= most+every/2; v += every {
+	grid := func(v float64) {
 		d.line("grid", left, y(v), right, y(v))
 		d.text("end", left-8, y(v)+4, Number(v))
+	}
+
+	d.text("panel", left, top-12, p.Title+", "+p.Unit)
+	p.legend(d, top-12)
+	if p.Log {
+		least := p.least()
+		for most = least; most < p.most(); most *= 10 {
+		}
+		y = func(v float64) float64 {
+			return bottom - panelHeight*math.Log(max(v, least)/least)/math.Log(max(most, 10*least)/least)
+		}
+		for v := least; v <= most; v *= 10 {
+			grid(v)
+		}
+	} else {
+		for v := 0.0; v <= most+every/2; v += every {
+			grid(v)
+		}
 	}
 	c.timeAxis(d, x, top, bottom)
 	for _, g := range p.Guides {
@@ -108,6 +126,20 @@ func (p *Panel) most() float64 {
 		return 1
 	}
 	return most
+}
+
+// least returns the power of 10 at or below the smallest value of p.
+func (p *Panel) least() float64 {
+	least := math.Inf(1)
+	for _, s := range p.Series {
+		for _, point := range s.Points {
+			least = min(least, point.Value)
+		}
+	}
+	if math.IsInf(least, 1) || least <= 0 {
+		return 1
+	}
+	return math.Pow(10, math.Floor(math.Log10(least)))
 }
 
 // legend names the series, from the right to the left.

@@ -7,8 +7,6 @@
 package slotrest
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -23,6 +21,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stint-dev/stint/slots"
+	"github.com/stint-dev/stint/transport/httpanswer"
 	"github.com/stint-dev/stint/transport/strictjson"
 )
 
@@ -52,10 +51,7 @@ type Options struct {
 func New(s *slots.Scheduler, l slots.Ledger, o *Options) http.Handler {
 	a := &api{slots: s, ledger: l, logger: slog.Default()}
 	if o != nil {
-		if o.AdminToken != "" {
-			sum := sha256.Sum256([]byte(o.AdminToken))
-			a.token = sum[:]
-		}
+		a.admin = httpanswer.NewAdmin(o.AdminToken)
 		if o.Logger != nil {
 			a.logger = o.Logger
 		}
@@ -69,7 +65,7 @@ type api struct {
 	slots  *slots.Scheduler
 	ledger slots.Ledger
 	logger *slog.Logger
-	token  []byte // SHA-256 of the AdminToken; nil if there is none
+	admin  httpanswer.Admin
 	routes routes
 	// delivers says that somebody does.
 	delivers bool
@@ -119,9 +115,9 @@ func (rs routes) find(path string) map[string]http.HandlerFunc {
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
-	if strings.HasPrefix(path, adminPrefix) && !a.admits(r) {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="stint"`)
-		problem(http.StatusUnauthorized, "Authorization: send Bearer and the token that this Stint has for its administrators").write(w, r)
+	if strings.HasPrefix(path, adminPrefix) && !a.admin.Admits(r) {
+		a.admin.Challenge(w.Header())
+		problem(http.StatusUnauthorized, httpanswer.NotAdmin).write(w, r)
 		return
 	}
 	methods := a.routes.find(path)
@@ -140,17 +136,6 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	serve(w, r)
-}
-
-// admits reports whether r comes from an administrator. How long it takes says
-// nothing about the token.
-func (a *api) admits(r *http.Request) bool {
-	if a.token == nil {
-		return true
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	got := sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(got[:], a.token) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
 func document(w http.ResponseWriter, _ *http.Request) {
