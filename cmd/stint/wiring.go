@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/store/postgres"
 	"github.com/stint-dev/stint/store/redis"
 	"github.com/stint-dev/stint/store/sqlite"
+	"github.com/stint-dev/stint/transport/access"
 	"github.com/stint-dev/stint/transport/forwardauth"
 	"github.com/stint-dev/stint/transport/httpanswer"
 	"github.com/stint-dev/stint/transport/middleware"
@@ -106,12 +107,24 @@ func newAPI(p *server.Process) (http.Handler, error) {
 	mux.Handle("/auth/", forwardauth.New(p.Gate, &forwardauth.Options{Headers: dialect, TrustedProxy: p.Trusted, Logger: p.Logger}))
 	mux.Handle("/json", rls.JSON(p.Gate, &rls.Options{Headers: dialect, Logger: p.Logger}))
 	if p.Slots != nil {
-		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{AdminToken: p.File.Admin.Token, Delivers: p.Delivers, Logger: p.Logger})
+		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{Admin: newGuard(p), Delivers: p.Delivers, Logger: p.Logger})
 		mux.Handle("/api/v1/slots", slots)
 		mux.Handle("/api/v1/slots/", slots)
 		mux.Handle("/admin/rate-limit/", slots)
 	}
 	return mux, nil
+}
+
+// newGuard makes what lets in the callers of the paths under /admin/.
+func newGuard(p *server.Process) *access.Guard {
+	o := access.Options{Closed: p.File.AdminClosed(), Logger: p.Logger}
+	for _, t := range p.File.Admin.AllTokens() {
+		o.Tokens = append(o.Tokens, access.Token{Name: t.Name, Hash: t.Hash, Write: t.Rights == "write"})
+	}
+	for _, c := range p.File.Admin.Certificates {
+		o.Certificates = append(o.Certificates, access.Certificate{Name: c.Name, Write: c.Rights == "write"})
+	}
+	return access.New(&o)
 }
 
 func newGRPC(p *server.Process) (server.Service, error) {
