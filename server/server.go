@@ -59,7 +59,7 @@ type Transport struct {
 	Name string
 	// Address returns where to listen, or "" if the configuration has no use for it.
 	Address func(f *config.File) string
-	// TLS returns the certificates of that address.
+	// TLS, if there is one, returns the certificates of that address.
 	TLS func(f *config.File) config.ListenerTLS
 	// Handler answers what arrives there over HTTP.
 	Handler func(p *Process) (http.Handler, error)
@@ -247,7 +247,11 @@ func listen(transports []Transport, p *Process) (servers []*server, err error) {
 		if err != nil {
 			return servers, fmt.Errorf("%s: %w", t.Name, err)
 		}
-		secure, err := newTLS(t.Name, t.TLS(p.File), p.Logger)
+		var certificates config.ListenerTLS
+		if t.TLS != nil {
+			certificates = t.TLS(p.File)
+		}
+		secure, err := newTLS(t.Name, certificates, p.Logger)
 		if err != nil {
 			return servers, err
 		}

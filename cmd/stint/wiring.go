@@ -25,6 +25,7 @@ import (
 	"github.com/stint-dev/stint/transport/proxy"
 	"github.com/stint-dev/stint/transport/rest"
 	"github.com/stint-dev/stint/transport/rls"
+	"github.com/stint-dev/stint/transport/ruleadmin"
 	"github.com/stint-dev/stint/transport/slotrest"
 	"github.com/stint-dev/stint/transport/webhook"
 )
@@ -106,8 +107,17 @@ func newAPI(p *server.Process) (http.Handler, error) {
 	mux.Handle("/api/", rest.New(p.Gate, &rest.Options{Headers: dialect}))
 	mux.Handle("/auth/", forwardauth.New(p.Gate, &forwardauth.Options{Headers: dialect, TrustedProxy: p.Trusted, Logger: p.Logger}))
 	mux.Handle("/json", rls.JSON(p.Gate, &rls.Options{Headers: dialect, Logger: p.Logger}))
+	guard := newGuard(p)
+	admin := ruleadmin.Options{Admin: guard, Logger: p.Logger}
+	if p.Rules != nil {
+		admin.Table, admin.Source = p.Rules, p.Rules.Source
+	}
+	changes := ruleadmin.New(p.Gate, &admin)
+	for _, path := range []string{"/admin/rules", "/admin/rules/", "/admin/history", "/admin/keys"} {
+		mux.Handle(path, changes)
+	}
 	if p.Slots != nil {
-		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{Admin: newGuard(p), Delivers: p.Delivers, Logger: p.Logger})
+		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{Admin: guard, Delivers: p.Delivers, Logger: p.Logger})
 		mux.Handle("/api/v1/slots", slots)
 		mux.Handle("/api/v1/slots/", slots)
 		mux.Handle("/admin/rate-limit/", slots)

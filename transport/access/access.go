@@ -105,7 +105,7 @@ func (g *Guard) admit(r *http.Request) (who string, refused *Refusal) {
 	case open:
 		who, write = Nobody, true
 		if leaf := certificateOf(r); leaf != nil && leaf.Subject.CommonName != "" {
-			who = leaf.Subject.CommonName
+			who = strings.ToValidUTF8(leaf.Subject.CommonName[:min(len(leaf.Subject.CommonName), 64)], "")
 		}
 	case header != "":
 		token, ok := g.token(header)
