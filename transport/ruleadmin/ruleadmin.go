@@ -60,6 +60,9 @@ const (
 	MaxPage = 1000             // rules or changes of one answer
 	MaxRows = 10_000           // of a table
 
+	// maxReason is how much of why a change was refused is logged.
+	maxReason = 512 // bytes
+
 	// maxDrained is how much more is read of a body that is too large.
 	maxDrained = 4 << 20 // bytes
 
@@ -164,7 +167,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p := a.problem(r, err)
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			a.Logger.WarnContext(r.Context(), "admin change refused", "who", who, "peer", r.RemoteAddr, "method", r.Method,
-				"path", strictjson.Shorten(r.URL.EscapedPath()), "status", p.Status, "reason", strictjson.Shorten(p.Detail))
+				"path", strictjson.Shorten(r.URL.EscapedPath()), "status", p.Status, "reason", p.Detail[:min(len(p.Detail), maxReason)])
 		}
 		p.write(w, r)
 		return
