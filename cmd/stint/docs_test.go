@@ -108,7 +108,7 @@ func startQuickstart(t *testing.T, bin string) *quickstart {
 		t.Fatal(err)
 	}
 	yaml := strings.Replace(string(text), "127.0.0.1:9000", demo, 1)
-	yaml = strings.Replace(yaml, "version: 1\n", "version: 1\nlisten: {proxy: 127.0.0.1:0, api: 127.0.0.1:0}\nlog: {format: json}\nrules_from: {store: \"sqlite:rules.db\"}\n", 1)
+	yaml = strings.Replace(yaml, "version: 1\n", "version: 1\nlisten: {proxy: 127.0.0.1:0, api: 127.0.0.1:0}\nlog: {format: json}\nrules_from: {store: \"sqlite:rules.db\", key: client|ip}\n", 1)
 	if err := os.WriteFile(filepath.Join(q.dir, "stint.yaml"), []byte(yaml), 0o644); err != nil {
 		t.Fatal(err)
 	}
