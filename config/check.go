@@ -67,10 +67,7 @@ func (l *loading) checkFile() {
 	for _, p := range rules.CheckKey("rules_from.key", f.RulesFrom.Key) {
 		l.check(p.Path, errors.New(p.Message))
 	}
-	l.check("admin.token", checkToken(f))
-	if f.Admin.Token != "" && !onLoopback(f.APIAddress()) && f.TLS.API == (ListenerTLS{}) {
-		l.warn("admin.token", "listen.api is %s, and callers send the token there in the clear; give tls.api a certificate, or have a proxy in front that has one", quote(f.Listen.API))
-	}
+	l.checkAdmin()
 	l.check("log.denied_per_second", checkNumber(f.Log.DeniedPerSecond, 0, 1_000_000))
 	l.check("telemetry.top_clients.attribute", checkTopAttribute(f.Telemetry.TopClients.Attribute))
 	l.check("telemetry.top_clients.size", checkNumber(f.Telemetry.TopClients.Size, 1, 100))
@@ -98,8 +95,12 @@ func checkToken(f *File) error {
 	switch {
 	case f.Admin.Token != "" && (!isName || name == ""):
 		return errors.New("the token does not belong in this file; name an environment variable that holds it, such as env:STINT_ADMIN_TOKEN")
-	case f.Admin.Token == "" && f.Slots.Store != off && !onLoopback(f.APIAddress()):
-		return fmt.Errorf("listen.api is %s, which others can reach, and slots are not off; write admin: {token: env:STINT_ADMIN_TOKEN}", quote(f.Listen.API))
+	case f.AdminClosed() && (f.Slots.Store != off || f.RulesFrom.Store != off):
+		what := "slots are"
+		if f.Slots.Store == off {
+			what = "rules_from is"
+		}
+		return fmt.Errorf("listen.api is %s, which others can reach, and %s not off; write admin: {token: env:STINT_ADMIN_TOKEN}", quote(f.Listen.API), what)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func kindOf(t reflect.Type) string {
 		return "mapping"
 	case t.Kind() == reflect.Bool:
 		return "`true` or `false`"
-	case t.Kind() == reflect.String:
+	case t.Kind() == reflect.String, t == reflect.TypeFor[config.TokenHash]():
 		return "text"
 	}
 	return "number"

@@ -78,11 +78,6 @@ type RulesFrom struct {
 	Key   []string       `yaml:"key" doc:"What the rows in the plain form count by, as a rule's key. Default: user|ip."`
 }
 
-// Admin is who may change what is in force.
-type Admin struct {
-	Token string `yaml:"token" doc:"env:NAME, the environment variable with the bearer token that callers of the paths under /admin/ have to send. It is needed if listen.api is not a loopback address and slots are not off."`
-}
-
 // Log is what is logged and how.
 type Log struct {
 	Format          string `yaml:"format" enum:"text,json" doc:"One line of key=value pairs, or one JSON object, for each event. Default text."`

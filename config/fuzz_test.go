@@ -7,7 +7,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/stint-dev/stint/config"
+	"github.com/stint-dev/stint/rules"
 )
 
 // FuzzParse: whatever is in a file, Parse comes back, every problem has a
@@ -51,4 +55,47 @@ func BenchmarkParse(b *testing.B) {
 			b.Fatal(problems[0])
 		}
 	}
+}
+
+// What DecodeRow understands, EncodeRow writes so that it is understood the same; and
+// a rule that is written as JSON is the same rule.
+func FuzzRow(f *testing.F) {
+	for _, seed := range []string{
+		"path: /entity/#\ncalls: 10\nperiod: 1m", `{"path":"/a\u0000","calls":0,"period":"1ms"}`, "calls: 1", "name: x\npath: 'a: b'\ncalls: -1\nperiod: 0s",
+		"name: x # note\nmatch: {path: /a, headers: {X-A: '*'}}\nkey: user\nlimits: [{quota: 0, window: 1d, burst: 3}]\noverrides: [{plan: pro, exempt: true, until: 2031-02-01T00:00:00Z}]\nqueue: {max_wait: 1s, max_queue: 3}\nmax_overshoot: 5",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		row, problems := config.DecodeRow(text)
+		if row == (rules.Row{}) {
+			if len(problems) == 0 {
+				t.Errorf("%q is no row, and nothing is wrong with it", text)
+			}
+			return
+		}
+		again, problems := config.DecodeRow(config.EncodeRow(&row))
+		if again != row {
+			t.Errorf("%q is %+v, and then %+v: %v", text, row, again, problems)
+		}
+		if row.IsPlain() {
+			return
+		}
+		spec, _ := config.DecodeRule(row.Rule)
+		same, problems := config.DecodeRule(string(config.EncodeRule(spec)))
+		if diff := cmp.Diff(spec, same, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q as JSON is %s, another rule (-was +is): %s %v", text, config.EncodeRule(spec), diff, problems)
+		}
+		for _, shadow := range []bool{true, false} {
+			changed, err := config.SetShadow(row.Rule, shadow)
+			if err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			same, problems := config.DecodeRule(changed)
+			spec.Shadow = shadow
+			if diff := cmp.Diff(spec, same, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%q in shadow %v is %q, another rule (-want +is): %s %v", text, shadow, changed, diff, problems)
+			}
+		}
+	})
 }

@@ -36,6 +36,9 @@ func (t *Table) Compile(f *File, rows []rules.Row) (*rules.Set, []rules.RowProbl
 	for i := range rows {
 		row := &rows[i]
 		if !row.Enabled {
+			if known, ok := t.read[row.ID]; ok {
+				read[row.ID] = known
+			}
 			continue
 		}
 		spec, problems := t.rule(f, row, read)
@@ -56,6 +59,17 @@ func (t *Table) Compile(f *File, rows []rules.Row) (*rules.Set, []rules.RowProbl
 	found = append(found, more...)
 	slices.SortStableFunc(found, func(a, b rules.RowProblem) int { return cmp.Compare(a.Row, b.Row) })
 	return set, found
+}
+
+// View returns what is made of rows, as Compile does, and what those say that are
+// not enabled.
+func (t *Table) View(f *File, rows []rules.Row) *rules.TableView {
+	v := &rules.TableView{Rows: rows, Specs: make([]*rules.RuleSpec, len(rows))}
+	_, v.Problems = t.Compile(f, rows)
+	for i := range rows {
+		v.Specs[i], _ = t.rule(f, &rows[i], t.read)
+	}
+	return v
 }
 
 // rule returns the rule of a row, or nil and what is wrong with it.
@@ -84,20 +98,25 @@ func (t *Table) rule(f *File, row *rules.Row, read map[int64]readRow) (*rules.Ru
 // told without the others. The rule is nil if there is any problem. A problem's
 // message has the line in it if the text has several.
 func DecodeRule(text string) (*rules.RuleSpec, []rules.Problem) {
-	d := newDecoder(&problems{rule: true})
 	var spec rules.RuleSpec
-	if root := parse([]byte(text), d.problems); root != nil {
-		d.value("", root, root, reflect.ValueOf(&spec).Elem())
+	found, failed := decodeText(text, &spec)
+	if failed {
+		return nil, found
 	}
-	var found []rules.Problem
+	return &spec, found
+}
+
+// decodeText decodes a text into a struct, and reports whether that failed.
+func decodeText(text string, into any) (found []rules.Problem, failed bool) {
+	d := newDecoder(&problems{rule: true})
+	if root := parse([]byte(text), d.problems); root != nil {
+		d.value("", root, root, reflect.ValueOf(into).Elem())
+	}
 	for _, p := range d.sorted() {
 		if strings.Contains(strings.TrimSpace(text), "\n") {
 			p.Message = fmt.Sprintf("line %d: %s", p.Line, p.Message)
 		}
 		found = append(found, rules.Problem{Path: p.Path, Message: p.Message, Warning: p.Warning})
 	}
-	if d.failed {
-		return nil, found
-	}
-	return &spec, found
+	return found, d.failed
 }

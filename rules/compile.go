@@ -91,6 +91,12 @@ func (c *compiler) problem(at, format string, args ...any) {
 	c.failed++
 }
 
+// conflict is problem for what another rule has already.
+func (c *compiler) conflict(at, format string, args ...any) {
+	c.problem(at, format, args...)
+	c.problems[len(c.problems)-1].Conflict = true
+}
+
 func (c *compiler) warn(at, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Path: at, Message: fmt.Sprintf(format, args...), Warning: true})
 }
@@ -149,7 +155,7 @@ func (c *compiler) checkName(at, name string) bool {
 	case !isName(name):
 		c.problem(at, "%q is not a name; %s", name, nameHelp)
 	case taken:
-		c.problem(at, "%q is already the name of %s", name, first)
+		c.conflict(at, "%q is already the name of %s", name, first)
 	default:
 		c.names.take(name, c.place)
 		return true
@@ -278,7 +284,7 @@ func (c *compiler) checkSame(at string, r *Rule) {
 	}
 	signature := r.signature()
 	if first, ok := like.signatures[signature]; ok {
-		c.problem(at, "matches and counts exactly what rule %q does; put its limits into one rule", first)
+		c.conflict(at, "matches and counts exactly what rule %q does; put its limits into one rule", first)
 		return
 	}
 	like.signatures[signature] = r.Name

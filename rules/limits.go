@@ -42,7 +42,7 @@ func (c *compiler) compileLimits(at string, spec *RuleSpec, named bool) []*limit
 // namePolicy checks the name of the limit at a path.
 func (c *compiler) namePolicy(at, name string) {
 	if first, taken := c.policies.at[name]; taken {
-		c.problem(at+".name", "%q is already the name of %s; give this limit a name of its own", name, first)
+		c.conflict(at+".name", "%q is already the name of %s; give this limit a name of its own", name, first)
 		return
 	}
 	c.policies.take(name, c.policyPlace(at))

@@ -13,6 +13,8 @@ type Problem struct {
 	Message string
 	// Warning: the Spec works as it is, and probably not as it was meant.
 	Warning bool
+	// Conflict: what is wrong is so only because of another rule.
+	Conflict bool
 }
 
 func (p Problem) Error() string { return p.Path + ": " + p.Message }

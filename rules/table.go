@@ -28,6 +28,23 @@ func (p RowProblem) Error() string {
 	return fmt.Sprintf("row %d: %s: %s", p.Row, p.Path, p.Message)
 }
 
+// TableView is what is made of a table. It does not change.
+type TableView struct {
+	Rows []Row // in the order of their ids
+	// Specs are the rules of Rows, nil for those that cannot be read.
+	Specs []*RuleSpec
+	// Problems are those of the rows that are enabled, as CompileTable returns them.
+	Problems []RowProblem
+}
+
+// NameOf returns the name of the rule of row i.
+func (v *TableView) NameOf(i int) string {
+	if v.Specs[i] != nil {
+		return v.Specs[i].Name
+	}
+	return nameOf(&v.Rows[i])
+}
+
 // CompileTable is Compile with the rules of a table behind those of spec. A rule
 // of the table that has a problem is left out, and all others hold. So where two
 // cannot stand beside each other, the first one holds: that of spec before those
@@ -111,14 +128,18 @@ func (t *taken) leave() {
 
 // PlainRule returns the rule that a plain row is, which counts by key.
 func PlainRule(r *Row, key []string) *RuleSpec {
-	name := r.Name
-	if name == "" {
-		name = fmt.Sprintf("rule-%d", r.ID)
-	}
 	return &RuleSpec{
-		Name:   name,
+		Name:   nameOf(r),
 		Match:  MatchSpec{Attributes: map[string]Pattern{apiAttribute: Pattern(r.Path)}},
 		Key:    slices.Clone(key),
 		Limits: []LimitSpec{{Quota: r.Calls, Window: Duration(r.PeriodMS) * Duration(time.Millisecond)}},
 	}
+}
+
+// nameOf returns the name of a row that has no rule.
+func nameOf(r *Row) string {
+	if r.Name != "" {
+		return r.Name
+	}
+	return fmt.Sprintf("rule-%d", r.ID)
 }

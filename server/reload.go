@@ -104,6 +104,7 @@ func (c *current) put(next *config.Config) {
 func (c *current) snapshot(of *config.Config) *gate.Snapshot {
 	set := of.Rules
 	if c.table != nil {
+		c.table.file.Store(of.File)
 		var problems []rules.RowProblem
 		set, problems = c.made.Compile(of.File, c.rows.rows)
 		c.table.loaded(c.rows, set, problems)

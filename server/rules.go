@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/config"
@@ -38,6 +39,51 @@ type RuleTable struct {
 
 	mu     sync.Mutex
 	status RuleTableStatus
+
+	// file is the configuration that the rules of the table stand behind.
+	file    atomic.Pointer[config.File]
+	viewing sync.Mutex
+	made    config.Table
+	view    tableView
+}
+
+// tableView is what View has returned last, and what of.
+type tableView struct {
+	of   *config.File
+	read tableRows
+	made *rules.TableView
+}
+
+// View returns what is made of the table as it is now, behind the rules of the file
+// that is in force.
+func (t *RuleTable) View(ctx context.Context) (*rules.TableView, error) {
+	t.viewing.Lock()
+	defer t.viewing.Unlock()
+	file := t.file.Load()
+	version, err := t.Source.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if t.view.made != nil && t.view.of == file && t.view.read.version == version {
+		return t.view.made, nil
+	}
+	read, err := t.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.view = tableView{file, read, t.made.View(file, read.rows)}
+	return t.view.made, nil
+}
+
+// Try returns what would be made of rows, which are in the order of their ids, in
+// place of those of the table.
+func (t *RuleTable) Try(rows []rules.Row) *rules.TableView {
+	if len(rows) == 1 { // which is no reason to forget the others
+		return new(config.Table).View(t.file.Load(), rows)
+	}
+	t.viewing.Lock()
+	defer t.viewing.Unlock()
+	return t.made.View(t.file.Load(), rows)
 }
 
 // RuleTableStatus is what is known of a table of rules.

@@ -19,8 +19,8 @@ import (
 // Commands stand in fences marked console, behind a "$ ". What follows is what
 // they print: a line "..." stands for any lines, and "..." within a line for
 // any text. The commands of one document run in order in a folder that holds
-// the quick start's stint.yaml and the scenarios, with the demo service and
-// Stint running as make run starts them, on other ports.
+// the quick start's stint.yaml, which takes more rules from a table, and the
+// scenarios, with the demo service and Stint running as make run starts them, on other ports.
 func TestDocuments(t *testing.T) {
 	documents, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -108,7 +108,7 @@ func startQuickstart(t *testing.T, bin string) *quickstart {
 		t.Fatal(err)
 	}
 	yaml := strings.Replace(string(text), "127.0.0.1:9000", demo, 1)
-	yaml = strings.Replace(yaml, "version: 1\n", "version: 1\nlisten: {proxy: 127.0.0.1:0, api: 127.0.0.1:0}\nlog: {format: json}\n", 1)
+	yaml = strings.Replace(yaml, "version: 1\n", "version: 1\nlisten: {proxy: 127.0.0.1:0, api: 127.0.0.1:0}\nlog: {format: json}\nrules_from: {store: \"sqlite:rules.db\", key: client|ip}\n", 1)
 	if err := os.WriteFile(filepath.Join(q.dir, "stint.yaml"), []byte(yaml), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (q *quickstart) run(t *testing.T, s step) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", q.addresses.Replace(s.command))
 	cmd.Dir = q.dir
-	cmd.Env = append(os.Environ(), "PATH="+q.bin+":"+os.Getenv("PATH"), "HOME="+q.dir)
+	cmd.Env = append(os.Environ(), "PATH="+q.bin+":"+os.Getenv("PATH"), "HOME="+q.dir, "STINT_API=http://"+q.api)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), "\r", "")
 	if !matchesOutput(text, s.want) {

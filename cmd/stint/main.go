@@ -45,6 +45,9 @@ type commands struct {
 	Import   importCommand   `cmd:"" help:"Translate the configuration of another limiter to a rules file."`
 	Slots    slotsCommand    `cmd:"" help:"Book, show and change reserved time slots."`
 	Top      topCommand      `cmd:"" help:"Show, again and again, which tenants hold seats and which wait for them."`
+	Rules    rulesCommand    `cmd:"" help:"Show and change the rules of a table, through a running process."`
+	Keys     keysCommand     `cmd:"" help:"Show and reset what callers have spent, through a running process."`
+	Token    tokenCommand    `cmd:"" help:"Make a token for the admin paths of the API."`
 	Bench    benchCommand    `cmd:"" help:"Put a load on Stint and say whether it kept its promises."`
 	Schema   schemaCommand   `cmd:"" help:"Print the JSON Schema of the rules file, for editors."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`

@@ -120,7 +120,7 @@ func TestTopOnATerminal(t *testing.T) {
 	if err := v.draw(&b, s, at); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.String(); !strings.HasPrefix(got, home) || !strings.Contains(got, green+"1.10x"+plain+" (runs 50 ms, waits 5 ms)") || !strings.Contains(got, "[###############------.........] 5 of 10 busy, 2 kept") {
+	if got := b.String(); !strings.HasPrefix(got, home) || !strings.Contains(got, green+"1.10x"+reset+" (runs 50 ms, waits 5 ms)") || !strings.Contains(got, "[###############------.........] 5 of 10 busy, 2 kept") {
 		t.Errorf("%q", got)
 	}
 	b.Reset()
@@ -131,7 +131,7 @@ func TestTopOnATerminal(t *testing.T) {
 	if err := v.draw(&b, &next, at.Add(2*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{red + "3.00x", "requests 100.0/s started, " + red + "10.0" + plain + "/s refused", "  2.5  ", strings.Repeat("x", 47) + "…", "     4.1s  tenant=b behind tenant=a"} {
+	for _, want := range []string{red + "3.00x", "requests 100.0/s started, " + red + "10.0" + reset + "/s refused", "  2.5  ", strings.Repeat("x", 47) + "…", "     4.1s  tenant=b behind tenant=a"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("this is missing: %q\n%q", want, b.String())
 		}

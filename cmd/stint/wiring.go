@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/store/postgres"
 	"github.com/stint-dev/stint/store/redis"
 	"github.com/stint-dev/stint/store/sqlite"
+	"github.com/stint-dev/stint/transport/access"
 	"github.com/stint-dev/stint/transport/forwardauth"
 	"github.com/stint-dev/stint/transport/httpanswer"
 	"github.com/stint-dev/stint/transport/middleware"
@@ -25,6 +26,7 @@ import (
 	"github.com/stint-dev/stint/transport/rest"
 	"github.com/stint-dev/stint/transport/rls"
 	"github.com/stint-dev/stint/transport/seatrest"
+	"github.com/stint-dev/stint/transport/ruleadmin"
 	"github.com/stint-dev/stint/transport/slotrest"
 	"github.com/stint-dev/stint/transport/webhook"
 )
@@ -106,14 +108,35 @@ func newAPI(p *server.Process) (http.Handler, error) {
 	mux.Handle("/api/", rest.New(p.Gate, &rest.Options{Headers: dialect}))
 	mux.Handle("/auth/", forwardauth.New(p.Gate, &forwardauth.Options{Headers: dialect, TrustedProxy: p.Trusted, Logger: p.Logger}))
 	mux.Handle("/json", rls.JSON(p.Gate, &rls.Options{Headers: dialect, Logger: p.Logger}))
-	mux.Handle(seatrest.Path, seatrest.New(p.Gate.Seats, &seatrest.Options{AdminToken: p.File.Admin.Token, Canary: p.Watching}))
+	guard := newGuard(p)
+	admin := ruleadmin.Options{Admin: guard, Logger: p.Logger}
+	if p.Rules != nil {
+		admin.Table, admin.Source = p.Rules, p.Rules.Source
+	}
+	changes := ruleadmin.New(p.Gate, &admin)
+	for _, path := range []string{"/admin/rules", "/admin/rules/", "/admin/history", "/admin/keys"} {
+		mux.Handle(path, changes)
+	}
+	mux.Handle(seatrest.Path, seatrest.New(p.Gate.Seats, &seatrest.Options{Admin: guard, Canary: p.Watching}))
 	if p.Slots != nil {
-		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{AdminToken: p.File.Admin.Token, Delivers: p.Delivers, Logger: p.Logger})
+		slots := slotrest.New(p.Slots, p.Ledger, &slotrest.Options{Admin: guard, Delivers: p.Delivers, Logger: p.Logger})
 		mux.Handle("/api/v1/slots", slots)
 		mux.Handle("/api/v1/slots/", slots)
 		mux.Handle("/admin/rate-limit/", slots)
 	}
 	return mux, nil
+}
+
+// newGuard makes what lets in the callers of the paths under /admin/.
+func newGuard(p *server.Process) *access.Guard {
+	o := access.Options{Closed: p.File.AdminClosed(), Logger: p.Logger}
+	for _, t := range p.File.Admin.AllTokens() {
+		o.Tokens = append(o.Tokens, access.Token{Name: t.Name, Hash: t.Hash, Write: t.Rights == "write"})
+	}
+	for _, c := range p.File.Admin.Certificates {
+		o.Certificates = append(o.Certificates, access.Certificate{Name: c.Name, Write: c.Rights == "write"})
+	}
+	return access.New(&o)
 }
 
 func newGRPC(p *server.Process) (server.Service, error) {

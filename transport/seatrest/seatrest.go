@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/isolate/fair"
 	"github.com/stint-dev/stint/rules"
+	"github.com/stint-dev/stint/transport/access"
 	"github.com/stint-dev/stint/transport/httpanswer"
 )
 
@@ -87,9 +87,8 @@ type Behind struct {
 
 // Options configure the handler. The zero value is ready to use.
 type Options struct {
-	// AdminToken is what callers have to send, as Authorization: Bearer. Without one
-	// callers on this machine are answered, and no others: the answer names tenants.
-	AdminToken string
+	// Admin says who is answered: the answer names tenants. Nil is everybody.
+	Admin *access.Guard
 	// Canary, if set, returns what measures the isolation; nil if nothing does at
 	// present.
 	Canary func() *isolate.Canary
@@ -102,17 +101,9 @@ func New(now func() *isolate.Isolator, o *Options) http.Handler {
 	if o != nil {
 		opts = *o
 	}
-	admin := httpanswer.NewAdmin(opts.AdminToken)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !admin.Admits(r) {
-			admin.Refuse(w, r)
-			return
-		}
-		if opts.AdminToken == "" && !isLocal(r) {
-			httpanswer.Problem{
-				Status: http.StatusForbidden,
-				Detail: "This Stint has no token for its administrators, so it tells this to callers on its own machine only. Set admin: {token: env:STINT_ADMIN_TOKEN}.",
-			}.Write(w, r)
+		if _, refused := opts.Admin.Admit(w, r); refused != nil {
+			httpanswer.Problem{Status: refused.Status, Detail: refused.Detail}.Write(w, r)
 			return
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -133,12 +124,6 @@ func New(now func() *isolate.Isolator, o *Options) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Write(append(body, '\n'))
 	})
-}
-
-// isLocal reports whether the peer of r is on this machine.
-func isLocal(r *http.Request) bool {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && peer.Addr().Unmap().IsLoopback()
 }
 
 // topOf returns how many entries r wants.

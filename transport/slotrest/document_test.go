@@ -2,6 +2,7 @@ package slotrest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
+	"github.com/stint-dev/stint/transport/access"
 )
 
 // contract is the OpenAPI document, as tests hold it against the handlers. It is safe
@@ -185,7 +187,7 @@ func TestDocumentAndHandlersAgree(t *testing.T) {
 	// All that can go wrong goes wrong with everything.
 	a, fail := newFaultyAPI(t)
 	a.contract = c
-	token := newTestAPIWith(t, func(l slots.Ledger) slots.Ledger { return l }, &Options{AdminToken: "token"})
+	token := newTestAPIWith(t, func(l slots.Ledger) slots.Ledger { return l }, &Options{Admin: access.New(&access.Options{Tokens: []access.Token{{Name: "reader", Hash: sha256.Sum256([]byte("token"))}}})})
 	token.contract = c
 	flush := struct{ method, path, body string }{"POST", "/admin/rate-limit/cache/flush", ""}
 	all := append(slices.Clone(everything), flush)
@@ -204,6 +206,9 @@ func TestDocumentAndHandlersAgree(t *testing.T) {
 		}
 		if strings.HasPrefix(e.path, "/admin/") {
 			token.do(t, e.method, e.path, e.body) // 401
+			if e.method != "GET" {
+				token.do(t, e.method, e.path, e.body, "Authorization", "Bearer token") // 403
+			}
 		}
 	}
 	a.configure(t, "default", 1, "PT4S")

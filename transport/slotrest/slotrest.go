@@ -3,7 +3,7 @@
 // /admin/rate-limit. It translates; what happens is decided by package slots.
 //
 // Its callers are trusted: whoever reaches it can book and cancel every slot. Who
-// may change limits can be told by a token, see [Options].
+// may change limits is for an [access.Guard] to say, see [Options].
 package slotrest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stint-dev/stint/slots"
-	"github.com/stint-dev/stint/transport/httpanswer"
+	"github.com/stint-dev/stint/transport/access"
 	"github.com/stint-dev/stint/transport/strictjson"
 )
 
@@ -32,10 +32,9 @@ var Document []byte
 
 // Options configure the API. The zero value is ready to use.
 type Options struct {
-	// AdminToken is what callers of the paths under /admin/ have to send, as
-	// Authorization: Bearer. "" lets in whoever reaches them, so it must be set
-	// wherever that is not known to be the operator.
-	AdminToken string
+	// Admin lets in the callers of the paths under /admin/. Nil lets in whoever reaches
+	// them, so it must be set wherever that is not known to be the operator.
+	Admin *access.Guard
 	// Delivers says that somebody delivers what is due. If nobody does, a config that
 	// asks for it is refused.
 	Delivers bool
@@ -51,7 +50,7 @@ type Options struct {
 func New(s *slots.Scheduler, l slots.Ledger, o *Options) http.Handler {
 	a := &api{slots: s, ledger: l, logger: slog.Default()}
 	if o != nil {
-		a.admin = httpanswer.NewAdmin(o.AdminToken)
+		a.admin = o.Admin
 		if o.Logger != nil {
 			a.logger = o.Logger
 		}
@@ -65,7 +64,7 @@ type api struct {
 	slots  *slots.Scheduler
 	ledger slots.Ledger
 	logger *slog.Logger
-	admin  httpanswer.Admin
+	admin  *access.Guard
 	routes routes
 	// delivers says that somebody does.
 	delivers bool
@@ -115,10 +114,11 @@ func (rs routes) find(path string) map[string]http.HandlerFunc {
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
-	if strings.HasPrefix(path, adminPrefix) && !a.admin.Admits(r) {
-		a.admin.Challenge(w.Header())
-		problem(http.StatusUnauthorized, httpanswer.NotAdmin).write(w, r)
-		return
+	if strings.HasPrefix(path, adminPrefix) {
+		if _, refused := a.admin.Admit(w, r); refused != nil {
+			problem(refused.Status, refused.Detail).write(w, r)
+			return
+		}
 	}
 	methods := a.routes.find(path)
 	if methods == nil {
