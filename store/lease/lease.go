@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/stint-dev/stint/isolate"
@@ -23,8 +24,9 @@ const (
 	// kept is how long holders are kept that nobody changes: as long as the store
 	// may be away and each node still find what it had.
 	kept = algo.Hour
-	// tries is how often it is tried to write what others write at the same time.
-	tries = 20
+	// slowest is the longest pause before what others have changed meanwhile is tried
+	// again.
+	slowest = 50 * time.Millisecond
 )
 
 // Leaser is an isolate.Leaser over any store. It is safe for simultaneous use.
@@ -64,14 +66,20 @@ func (l *Leaser) Lease(ctx context.Context, tenants []string, settle settle) err
 }
 
 // bySwap looks at all cells, and writes those that are to be kept, until nobody has
-// been faster.
+// been faster, or ctx ends.
 func (l *Leaser) bySwap(ctx context.Context, keys []string, settle settle) error {
 	cells := make([]limit.Cell, len(keys))
 	which := make([]int, len(keys)) // of tenants
 	for n, key := range keys {
 		cells[n].Key, which[n] = key, n
 	}
-	for range tries {
+	for try := 0; ; try++ {
+		if try > 1 {
+			longest := min(slowest, time.Millisecond<<min(try, 10))
+			if err := pause(ctx, rand.N(longest)); err != nil {
+				return fmt.Errorf("lease: others changed the seats of %d tenants %d times meanwhile: %w", len(cells), try-1, err)
+			}
+		}
 		now, err := l.swap.Swap(ctx, cells)
 		if err != nil {
 			return err
@@ -93,7 +101,17 @@ func (l *Leaser) bySwap(ctx context.Context, keys []string, settle settle) error
 			return nil
 		}
 	}
-	return fmt.Errorf("lease: others changed the seats of %d tenants %d times meanwhile", len(cells), tries)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // change lets settle change the cell of tenant n.
