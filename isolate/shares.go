@@ -119,11 +119,11 @@ func (i *Isolator) enter(tenant string) error {
 	return nil
 }
 
-// lacks is called when a request of the tenant waits. The lock is held.
+// lacks is called when a request of the tenant waits: it may be for the lease. The lock is held.
 func (i *Isolator) lacks(tenant string) {
 	s := i.shares
 	e := s.tenants[tenant]
-	if e == nil || e.full || s.hot[tenant] != nil {
+	if e == nil || e.full || s.hot[tenant] != nil || !i.room.Short(tenant) {
 		return
 	}
 	e.at = max(i.now(), e.looked+atOnceAfter)

@@ -267,12 +267,6 @@ func (c *cluster) now(tenant string) int {
 	return c.running[tenant]
 }
 
-func (c *cluster) reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.most = make(map[string]int)
-}
-
 // close ends all nodes, and with that all goroutines.
 func (c *cluster) close() {
 	for _, n := range c.nodes {
@@ -410,6 +404,43 @@ func TestSharedIdle(t *testing.T) {
 		if s := n.seats.Shared(); s.Tenants != 0 || len(c.ledger.holders) != 0 || n.link.count() != calls {
 			t.Errorf("idle: %+v; %d in the ledger, %d calls in an hour", s, len(c.ledger.holders), n.link.count()-calls)
 		}
+	})
+}
+
+// Whoever waits for a free seat, and not for the lease, asks nobody for more.
+func TestSharedButBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger()
+		n := &link{ledger: l, random: rand.New(rand.NewPCG(1, 1))}
+		c := config(8)
+		c.Seats = 8
+		seats, err := isolate.New(c, &isolate.Options{Leaser: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		for k := range 40 {
+			work.Go(func() {
+				for {
+					seat, err := seats.Acquire(ctx, fmt.Sprint(k%4), 1)
+					if err != nil {
+						return
+					}
+					time.Sleep(5 * time.Millisecond)
+					seat.Release()
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		before := n.count()
+		time.Sleep(10 * time.Second)
+		if calls := n.count() - before; calls > 25 {
+			t.Errorf("%d calls in 10s", calls)
+		}
+		cancel()
+		work.Wait()
+		seats.Close(context.Background())
 	})
 }
 

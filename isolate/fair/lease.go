@@ -70,6 +70,17 @@ func (r *Room) Demand(tenant string) (d Demand) {
 	return d
 }
 
+// Short reports whether a tenant's next request waits for more than SetLease has given
+// it, rather than for a seat that is free.
+func (r *Room) Short(tenant string) bool {
+	t := r.tenants[tenant]
+	if t == nil || !t.plan.Shared {
+		return false
+	}
+	q := t.head()
+	return q != nil && t.use+q.cost > r.leased(tenant)
+}
+
 // Use is how many seats a tenant holds.
 func (r *Room) Use(tenant string) int {
 	if t := r.tenants[tenant]; t != nil {
