@@ -412,6 +412,10 @@ func TestSharedButBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
 		n := &link{ledger: l, random: rand.New(rand.NewPCG(1, 1))}
+		for k := range 4 { // another node holds half of each tenant's seats
+			now := time.Now().Add(l.ahead)
+			l.holders[fmt.Sprint(k)] = []isolate.Holder{{Node: 2, Seats: 4, Want: 4, Cap: 8, Turn: now, Seen: now, TTL: time.Hour}}
+		}
 		c := config(8)
 		c.Seats = 8
 		seats, err := isolate.New(c, &isolate.Options{Leaser: n})
