@@ -241,6 +241,13 @@ func (l *loading) checkAttributes() {
 			}
 		}
 	}
+	if i := l.file.Isolation; i != nil && l.file.Store == "memory" {
+		for name, plan := range i.Plans {
+			if plan.Shared {
+				l.warn("isolation.plans."+name+".shared", "store is memory, so max_seats counts in this process alone; name a store that the processes share")
+			}
+		}
+	}
 	for i := range l.file.Rules {
 		at := fmt.Sprintf("rules[%d]", i)
 		for _, p := range l.file.attributeProblems(&l.file.Rules[i], identified) {

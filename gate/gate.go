@@ -7,6 +7,7 @@ package gate
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -59,6 +60,12 @@ type Options struct {
 	Clock func() time.Time
 	// Seats, if set, is told who gets and gives back seats.
 	Seats isolate.Observer
+	// Leaser, if set, is where this process and others share the seats of shared
+	// plans. Without one each process has all of them.
+	Leaser isolate.Leaser
+	// Logger is told when the Leaser begins to fail, and ends to. Defaults to
+	// slog.Default.
+	Logger *slog.Logger
 }
 
 // Observer is told what a Gate decides. It is called on the way of a request
@@ -77,7 +84,7 @@ type Gate struct {
 	observer Observer
 
 	swapping sync.Mutex
-	sitting  isolate.Observer
+	sitting  isolate.Options
 }
 
 // state is what a Gate works by, and the seats that its rules ask for, if they do.
@@ -94,7 +101,7 @@ func New(l *limit.Limiter, s *Snapshot, o *Options) *Gate {
 		if o.Clock != nil {
 			g.clock = o.Clock
 		}
-		g.sitting = o.Seats
+		g.sitting = isolate.Options{Observer: o.Seats, Leaser: o.Leaser, Logger: o.Logger}
 	}
 	g.state.Store(&state{})
 	g.Swap(s)
@@ -110,7 +117,7 @@ func (g *Gate) Swap(s *Snapshot) {
 	if isolation := s.Rules.Isolation(); isolation != nil {
 		var err error
 		if next.seats == nil {
-			next.seats, err = isolate.New(isolation.Config, &isolate.Options{Observer: g.sitting})
+			next.seats, err = isolate.New(isolation.Config, &g.sitting)
 		} else {
 			err = next.seats.Reconfigure(isolation.Config)
 		}

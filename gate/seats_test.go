@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/rules"
+	"github.com/stint-dev/stint/store/lease"
 	"github.com/stint-dev/stint/store/memory"
 )
 
@@ -194,5 +195,54 @@ func TestSeatsFollowTheRules(t *testing.T) {
 			t.Errorf("%d seats are held at the end", busy)
 		}
 		g.Seats().Close(t.Context())
+	})
+}
+
+// Two processes of one store share the seats of a tenant.
+func TestSharedSeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(nil)
+		shared := func(seats int) *gate.Snapshot {
+			return seated(t, func(s *rules.Spec) {
+				s.Isolation.Plans["default"] = rules.SeatPlanSpec{MaxSeats: to(seats), Shared: true}
+			}).Snapshot()
+		}
+		var gates [2]*gate.Gate
+		for n := range gates {
+			gates[n] = gate.New(limit.New(store, nil), shared(1), &gate.Options{Leaser: lease.New(store)})
+		}
+		first, out := enter(t.Context(), gates[0], "/", "ann")
+		if !out.Allowed || !first.Held() {
+			t.Fatalf("the first: %+v", out)
+		}
+		second := make(chan gate.Pass)
+		go func() {
+			p, _ := enter(t.Context(), gates[1], "/", "ann")
+			second <- p
+		}()
+		time.Sleep(3 * time.Second)
+		select {
+		case <-second:
+			t.Error("the other process gave a second seat, of one")
+		default:
+		}
+		first.Release()
+		released := time.Now()
+		p := <-second
+		if waited := time.Since(released); !p.Held() || waited > 3*time.Second {
+			t.Errorf("the other process has had the seat for %v, held: %v", waited, p.Held())
+		}
+		for _, g := range gates {
+			g.Swap(shared(2))
+		}
+		if again, out := enter(t.Context(), gates[0], "/", "ann"); !out.Allowed {
+			t.Errorf("with one more: %+v", out)
+		} else {
+			again.Release()
+		}
+		p.Release()
+		for _, g := range gates {
+			g.Seats().Close(t.Context())
+		}
 	})
 }

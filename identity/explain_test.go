@@ -40,17 +40,17 @@ attributes:
 		request *http.Request
 		user    gate.Finding
 	}{
-		"nobody": {get("/", "192.0.2.1:99"), gate.Finding{Missed: []gate.Missed{{proof, "there is no token"}, {key, lost}, {owner, lost}}}},
+		"nobody": {get("/", "192.0.2.1:99"), gate.Finding{Missed: []gate.Missed{{Source: proof, Why: "there is no token"}, {Source: key, Why: lost}, {Source: owner, Why: lost}}}},
 		"a key": {get("/", "192.0.2.1:99", "X-Api-Key: robots-key"), gate.Finding{Value: "robot", Source: key, Missed: []gate.Missed{
-			{proof, "there is no token"}}}},
+			{Source: proof, Why: "there is no token"}}}},
 		"a wrong key": {get("/", "192.0.2.1:99", "X-Api-Key: wrong-key", "X-User: ann"), gate.Finding{Missed: []gate.Missed{
-			{proof, "there is no token"}, {key, "the key is not known"}, {owner, "the peer 192.0.2.1:99 is no trusted proxy"}}}},
+			{Source: proof, Why: "there is no token"}, {Source: key, Why: "the key is not known"}, {Source: owner, Why: "the peer 192.0.2.1:99 is no trusted proxy"}}}},
 		"a proxy": {get("/", "10.0.0.1:99", "X-User: ann"), gate.Finding{Value: "ann", Source: owner, Missed: []gate.Missed{
-			{proof, "there is no token"}, {key, lost}}}},
+			{Source: proof, Why: "there is no token"}, {Source: key, Why: lost}}}},
 		"a bad token": {get("/", "", "Authorization: Bearer e30.e30.secretsignature", "X-User: ann"), gate.Finding{Missed: []gate.Missed{
-			{proof, "the token is refused: of an algorithm that is not accepted"}, {key, lost}, {owner, "the peer is not known, and so no trusted proxy"}}}},
+			{Source: proof, Why: "the token is refused: of an algorithm that is not accepted"}, {Source: key, Why: lost}, {Source: owner, Why: "the peer is not known, and so no trusted proxy"}}}},
 		"too long": {get("/", "10.0.0.1:99", "X-User: "+strings.Repeat("a", 9<<10)), gate.Finding{Missed: []gate.Missed{
-			{proof, "there is no token"}, {key, lost}, {owner, "it is longer than 8 KiB"}}}},
+			{Source: proof, Why: "there is no token"}, {Source: key, Why: lost}, {Source: owner, Why: "it is longer than 8 KiB"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.user.Attribute = "user"

@@ -2,6 +2,7 @@ package isolate_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,27 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	for _, guarantee := range []float64{0, 0.5} {
 		b.Run(fmt.Sprintf("guarantee=%v", guarantee), func(b *testing.B) {
 			i := mustNew(b, isolate.Config{Seats: 32, Guarantee: guarantee}, nil)
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				s, err := i.Acquire(ctx, "tenant", 1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				s.Release()
+			}
+		})
+	}
+}
+
+// BenchmarkAcquireShared is BenchmarkAcquireRelease for a tenant whose seats are shared,
+// once this node has its part.
+func BenchmarkAcquireShared(b *testing.B) {
+	plan := isolate.Plan{Weight: 1, MaxSeats: 16, Queue: 100, QueueTimeout: time.Minute}
+	for _, plan.Shared = range []bool{false, true} {
+		b.Run(fmt.Sprintf("shared=%v", plan.Shared), func(b *testing.B) {
+			i := mustNew(b, one(32, plan), &isolate.Options{Leaser: &link{ledger: newLedger(), random: rand.New(rand.NewPCG(1, 1))}})
+			defer i.Close(b.Context())
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {

@@ -18,6 +18,10 @@
 // what runs is never stopped, and never forgotten while it runs. [Isolator.Do] answers
 // in time and keeps the seat until the work is really over.
 //
+// Each Isolator has its own seats. The cap of a tenant whose plan is Shared is that of
+// several of them together, on as many nodes: a [Leaser] keeps which node may use how
+// much of it.
+//
 // Who is next, what is held for whom, and why that is fair, is worked out by package
 // isolate/fair.
 package isolate

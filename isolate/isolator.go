@@ -96,6 +96,9 @@ type Options struct {
 	// Logger is told of panics that come after Do has returned. Defaults to
 	// slog.Default.
 	Logger *slog.Logger
+	// Leaser, if set, is where this node and others share the seats of shared plans.
+	// Without one each node has all of them for itself.
+	Leaser Leaser
 }
 
 // Isolator gives out seats. It is safe for concurrent use. It needs no goroutine, and
@@ -118,6 +121,8 @@ type Isolator struct {
 	// drained is closed when nothing runs any more; nil if nobody waits for that.
 	drained chan struct{}
 	running int
+	// shares are nil without a Leaser.
+	shares *shares
 }
 
 const (
@@ -139,13 +144,22 @@ type hold struct {
 
 // New returns an Isolator. o may be nil.
 func New(c Config, o *Options) (*Isolator, error) {
-	room, err := fair.New(c)
-	if err != nil {
-		return nil, fmt.Errorf("isolate: %w", err)
-	}
-	i := &Isolator{start: time.Now(), room: room, due: never}
+	i := &Isolator{start: time.Now(), due: never}
 	if o != nil {
 		i.observer, i.logger = o.Observer, o.Logger
+		if o.Leaser != nil {
+			i.shares = newShares(o.Leaser)
+		}
+	}
+	if err := c.Check(); err != nil {
+		return nil, fmt.Errorf("isolate: %w", err)
+	}
+	if i.shares == nil {
+		c = alone(c)
+	}
+	var err error
+	if i.room, err = fair.New(c); err != nil {
+		return nil, fmt.Errorf("isolate: %w", err)
 	}
 	return i, nil
 }
@@ -174,6 +188,13 @@ func (i *Isolator) AcquireFor(ctx context.Context, r Request) (Seat, error) {
 		return s, nil
 	}
 	i.mu.Lock()
+	shared := i.shares != nil && i.room.Plan(r.Plan).Shared
+	if shared {
+		if err := i.enter(r.Tenant); err != nil {
+			i.mu.Unlock()
+			return Seat{}, fmt.Errorf("isolate: %w", err)
+		}
+	}
 	h := i.newHold(r)
 	others, err := i.room.Arrive(i.now(), &h.Request)
 	if err != nil {
@@ -197,6 +218,9 @@ func (i *Isolator) AcquireFor(ctx context.Context, r Request) (Seat, error) {
 			i.observer.Rejected(r, rejection.Reason, 0)
 		}
 		return Seat{}, rejection
+	}
+	if shared {
+		i.lacks(r.Tenant)
 	}
 	if h.decided == nil {
 		h.decided = make(chan struct{}, 1)
@@ -257,11 +281,20 @@ func (i *Isolator) await(ctx context.Context, r Request, h *hold) (Seat, error) 
 func (i *Isolator) Reconfigure(c Config) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if err := c.Check(); err != nil {
+		return fmt.Errorf("isolate: %w", err)
+	}
+	if i.shares == nil {
+		c = alone(c)
+	}
 	others, err := i.room.Reconfigure(i.now(), c)
 	if err != nil {
 		return fmt.Errorf("isolate: %w", err)
 	}
 	i.wake(others)
+	if i.shares != nil {
+		i.shares.expect(i.now())
+	}
 	return nil
 }
 
@@ -309,8 +342,10 @@ func without[T any](all []T, top int, so func(T) bool) []T {
 }
 
 // Close refuses all that wait, and all that come, and waits until what runs is done, or
-// ctx ends. It may be called more than once.
+// ctx ends. Then it gives back what it has of the seats of shared plans. It may be
+// called more than once.
 func (i *Isolator) Close(ctx context.Context) error {
+	defer i.leave()
 	i.mu.Lock()
 	i.wake(i.room.Close(i.now()))
 	if i.running == 0 {

@@ -20,6 +20,7 @@ type IsolationSpec struct {
 	Status     int                     `yaml:"status" enum:"429,503" doc:"HTTP status of a refusal. Default 503."`
 	Guarantee  *int                    `yaml:"guarantee" doc:"The dial from fair to strict, in per cent, 0 to 99: how likely the others find a seat free at once when a tenant asks for more than its share. 0 holds no seat idle. Default 90."`
 	MaxWaiting *int                    `yaml:"max_waiting" doc:"How many requests may wait, of all tenants together, 1 to 1048576. Default 16384."`
+	LeaseTime  *Duration               `yaml:"lease_time" doc:"How long what this process holds of shared seats is its own after its last word to the store, 1s to 5m: so late others have it when the process has died. Default 10s."`
 	MinSeats   *int                    `yaml:"min_seats" doc:"Let the number of seats shrink down to this, 1 to seats, while requests take longer than they use to, and grow again. Default: seats, which is never."`
 	Canary     *bool                   `yaml:"canary" doc:"Whether a canary asks for a seat four times a second, without taking it, to measure how long a well-behaved tenant would wait. Default true."`
 }
@@ -29,6 +30,7 @@ type SeatPlanSpec struct {
 	Preset       string    `yaml:"preset" enum:"single" doc:"single: one seat, a queue of 50, and 60s for waiting and running together. What else is given here takes the place of that."`
 	Weight       *int      `yaml:"weight" doc:"The tenant's share against that of others, 1 to 1000. Default 1."`
 	MaxSeats     *int      `yaml:"max_seats" doc:"The most seats that it holds at once, 1 to seats. Default: seats."`
+	Shared       bool      `yaml:"shared" doc:"Whether max_seats, then 1 to 65536, counts in all processes together that have the same store. Default false: in each."`
 	Queue        *int      `yaml:"queue" doc:"How many of its requests may wait, 0 to 65536; with 0, what cannot start at once is refused. Default 100."`
 	QueueTimeout *Duration `yaml:"queue_timeout" doc:"The longest that one waits, 1ms to 1d. Default 10s."`
 	Timeout      *Duration `yaml:"timeout" doc:"The longest that one may take, waiting and running together, 1ms to 1d; the caller is then answered, and the seat is free when the request has really ended. Default: any time."`
@@ -158,6 +160,12 @@ func (c *compiler) compileIsolation(spec *IsolationSpec) *Isolation {
 	c.compileNumber(at+".guarantee", &guarantee, spec.Guarantee, 0, 99)
 	i.Config = fair.Config{Seats: spec.Seats, Default: defaultSeatPlan, Guarantee: float64(guarantee) / 100, Plans: make(map[string]fair.Plan)}
 	c.compileNumber(at+".max_waiting", &i.Config.MaxWaiting, spec.MaxWaiting, 1, 1<<20)
+	if spec.LeaseTime != nil {
+		i.Config.LeaseTime = time.Duration(*spec.LeaseTime)
+		if *spec.LeaseTime < Duration(time.Second) || *spec.LeaseTime > Duration(5*time.Minute) {
+			c.problem(at+".lease_time", "%v is out of bounds; %v to %v is allowed", *spec.LeaseTime, Duration(time.Second), Duration(5*time.Minute))
+		}
+	}
 	if spec.MinSeats != nil {
 		i.Config.Adaptive = new(fair.Adaptive)
 		c.compileNumber(at+".min_seats", &i.Config.Adaptive.Min, spec.MinSeats, 1, spec.Seats)
@@ -188,8 +196,17 @@ func (c *compiler) compileSeatPlan(at string, spec SeatPlanSpec, seats int) fair
 		c.unknown(at+".preset", spec.Preset, []string{"single"})
 	}
 	c.compileNumber(at+".weight", &p.Weight, spec.Weight, 1, fair.MaxWeight)
+	if p.Shared = spec.Shared; p.Shared {
+		seats = fair.MaxSeats
+	}
 	c.compileNumber(at+".max_seats", &p.MaxSeats, spec.MaxSeats, 1, seats)
+	if p.Shared && p.MaxSeats == 0 {
+		c.problem(at+".max_seats", "missing; required where shared is true")
+	}
 	c.compileNumber(at+".queue", &p.Queue, spec.Queue, 0, fair.MaxQueue)
+	if p.Shared && p.Queue == 0 {
+		c.problem(at+".queue", "0 is not allowed where shared is true; 1 to %d is: requests wait while seats are brought to their process", fair.MaxQueue)
+	}
 	c.compileWait(at+".queue_timeout", &p.QueueTimeout, spec.QueueTimeout)
 	c.compileWait(at+".timeout", &p.Timeout, spec.Timeout)
 	c.compileWait(at+".target", &p.Target, spec.Target)

@@ -143,3 +143,22 @@ func TestIsolationRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestIsolationShared(t *testing.T) {
+	// A cap of all processes together may be above the seats of one.
+	set, problems := compileShop(t, func(s *rules.IsolationSpec) {
+		s.LeaseTime = to(20 * second)
+		s.Plans["gold"] = rules.SeatPlanSpec{MaxSeats: to(100), Shared: true}
+		s.Plans["default"] = rules.SeatPlanSpec{Preset: "single", MaxSeats: to(4), Shared: true}
+	})
+	if set == nil {
+		t.Fatal(problems)
+	}
+	c := set.Isolation().Config
+	if gold, other := c.Plans["gold"], c.Plans["default"]; !gold.Shared || gold.MaxSeats != 100 || !other.Shared || other.MaxSeats != 4 || c.LeaseTime != 20*time.Second {
+		t.Errorf("%+v", c)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}

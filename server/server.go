@@ -24,6 +24,7 @@ import (
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/deliver"
+	"github.com/stint-dev/stint/store/lease"
 	"github.com/stint-dev/stint/store/memory"
 	"github.com/stint-dev/stint/telemetry"
 )
@@ -181,7 +182,7 @@ func Run(ctx context.Context, o Options) error {
 	first := current.snapshot(cfg)
 	metrics.Loaded(first.Rules)
 	seats := metrics.Seats(func() *isolate.Isolator { return current.gate.Seats() })
-	current.gate = gate.New(limiter, first, &gate.Options{Observer: observers, Seats: seats})
+	current.gate = gate.New(limiter, first, &gate.Options{Observer: observers, Seats: seats, Leaser: lease.New(shared), Logger: logger})
 	canary := &isolate.Canary{}
 	metrics.Canary(canary)
 

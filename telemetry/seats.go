@@ -51,6 +51,19 @@ func (m *Metrics) Seats(now func() *isolate.Isolator) *SeatMetrics {
 	gauge("stint_seats_kept", "Seats that are free while somebody waits, because others are likely to need them.", func(s isolate.Snapshot) float64 { return float64(s.Held) })
 	gauge("stint_seats_waiting", "Requests that wait for a seat.", func(s isolate.Snapshot) float64 { return float64(s.Waiting) })
 	gauge("stint_seats_tenants", "Tenants that are known: active, or lately.", func(s isolate.Snapshot) float64 { return float64(s.Tenants) })
+	shared := func(value func(s isolate.SharedStats) float64) func() float64 {
+		return func() float64 {
+			if i := now(); i != nil {
+				return value(i.Shared())
+			}
+			return 0
+		}
+	}
+	m.Gauge("stint_shared_seats", "Seats of shared plans that this process holds.", shared(func(s isolate.SharedStats) float64 { return float64(s.Seats) }))
+	m.Gauge("stint_shared_seats_busy", "Seats of shared plans that requests hold in this process.", shared(func(s isolate.SharedStats) float64 { return float64(s.Busy) }))
+	m.Gauge("stint_shared_tenants", "Tenants of shared plans that this process holds seats of, or waits for some.", shared(func(s isolate.SharedStats) float64 { return float64(s.Tenants) }))
+	m.Counter("stint_shared_calls_total", "Calls of the store about shared seats.", shared(func(s isolate.SharedStats) float64 { return float64(s.Settled) }))
+	m.Counter("stint_shared_failures_total", "Those of them that failed: this process went on with what it had.", shared(func(s isolate.SharedStats) float64 { return float64(s.Failed) }))
 	return s
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/transport/access"
 	"github.com/stint-dev/stint/transport/seatrest"
 )
 
@@ -139,7 +141,9 @@ func TestTopOnATerminal(t *testing.T) {
 }
 
 func TestTopFailures(t *testing.T) {
-	closed := httptest.NewServer(seatrest.New(nil, &seatrest.Options{AdminToken: "correct horse battery staple"}))
+	closed := httptest.NewServer(seatrest.New(nil, &seatrest.Options{Admin: access.New(&access.Options{
+		Tokens: []access.Token{{Name: "ops", Hash: sha256.Sum256([]byte("correct horse battery staple"))}},
+	})}))
 	defer closed.Close()
 	other := httptest.NewServer(hello)
 	defer other.Close()

@@ -44,6 +44,10 @@ type Config struct {
 	// MaxWaiting bounds the requests that wait, of all tenants together, 1 to
 	// 1<<20. Defaults to 16384.
 	MaxWaiting int
+	// LeaseTime is how long a Room may use its part of the seats of a Shared plan
+	// after its last word to the others, 1s to 5m. Defaults to 10s. A Room keeps it
+	// for whoever calls SetLease.
+	LeaseTime time.Duration
 	// Adaptive lets Seats shrink and grow with the time that requests take. nil
 	// leaves it as it is.
 	Adaptive *Adaptive
@@ -56,6 +60,10 @@ type Plan struct {
 	// MaxSeats is the most that the tenant holds at once, 1 to Config.Seats. 0 is
 	// Config.Seats.
 	MaxSeats int
+	// Shared says that MaxSeats, up to the package's MaxSeats, are those of all rooms
+	// together. A tenant may hold what SetLease has given it in this one, and nothing
+	// before that; so its Queue must not be 0.
+	Shared bool
 	// Queue is how many of its requests may wait, 0 to MaxQueue. With 0, what
 	// cannot start at once is refused.
 	Queue int
@@ -87,6 +95,7 @@ func (c Config) withDefaults() Config {
 	c.Memory = orDefault(c.Memory, 5*time.Second)
 	c.Patience = orDefault(c.Patience, 100*time.Millisecond)
 	c.MaxWaiting = orDefault(c.MaxWaiting, 16384)
+	c.LeaseTime = orDefault(c.LeaseTime, 10*time.Second)
 	if len(c.Plans) == 0 {
 		c.Plans = map[string]Plan{c.Default: {Weight: 1, Queue: 100, QueueTimeout: 10 * time.Second}}
 	}
@@ -121,6 +130,8 @@ func (c Config) Check() error {
 		return outOfBounds("patience", c.Patience, time.Millisecond, time.Minute)
 	case c.MaxWaiting < 1 || c.MaxWaiting > 1<<20:
 		return outOfBounds("max waiting", c.MaxWaiting, 1, 1<<20)
+	case c.LeaseTime < time.Second || c.LeaseTime > 5*time.Minute:
+		return outOfBounds("lease time", c.LeaseTime, time.Second, 5*time.Minute)
 	case len(c.Plans) > MaxPlans:
 		return outOfBounds("number of plans", len(c.Plans), 1, MaxPlans)
 	}
@@ -150,7 +161,11 @@ func (p Plan) check(seats int) error {
 	switch {
 	case p.Weight < 1 || p.Weight > MaxWeight:
 		return outOfBounds("weight", p.Weight, 1, MaxWeight)
-	case p.MaxSeats < 0 || p.MaxSeats > seats:
+	case p.Shared && (p.MaxSeats < 1 || p.MaxSeats > MaxSeats):
+		return outOfBounds("max seats of a shared plan", p.MaxSeats, 1, MaxSeats)
+	case p.Shared && p.Queue == 0:
+		return fmt.Errorf("queue: 0, with a shared plan; 1 to %d are allowed: requests wait while seats are brought here", MaxQueue)
+	case !p.Shared && (p.MaxSeats < 0 || p.MaxSeats > seats):
 		return fmt.Errorf("max seats: %d; 1 to %d, which are all that there are, or 0 for as many, are allowed", p.MaxSeats, seats)
 	case p.Queue < 0 || p.Queue > MaxQueue:
 		return outOfBounds("queue", p.Queue, 0, MaxQueue)

@@ -43,6 +43,7 @@ type Room struct {
 	deadlines   heap[*Request]
 	few, much   idlers // not active, with little demand lately, and with more
 	caps        map[string]int
+	leases      map[string]*lease
 	runs        time.Duration // of all tenants' requests, as tenant.runs
 
 	swept                time.Duration
@@ -60,6 +61,7 @@ func New(c Config) (*Room, error) {
 	r := &Room{
 		tenants: map[string]*tenant{},
 		caps:    map[string]int{},
+		leases:  map[string]*lease{},
 		rebase:  rebaseAt,
 	}
 	if _, err := r.Reconfigure(0, c); err != nil {
@@ -200,6 +202,12 @@ func (r *Room) SetCap(now time.Duration, tenant string, seats int) ([]*Request, 
 	} else {
 		r.caps[strings.Clone(tenant)] = seats
 	}
+	r.recap(tenant)
+	return r.decided, nil
+}
+
+// recap makes a change of a tenant's cap hold.
+func (r *Room) recap(tenant string) {
 	if t := r.tenants[tenant]; t != nil {
 		t.observe(r.now, r.config.Memory)
 		t.cap = r.capOf(t)
@@ -207,7 +215,6 @@ func (r *Room) SetCap(now time.Duration, tenant string, seats int) ([]*Request, 
 		r.settle(t)
 	}
 	r.dispatch()
-	return r.decided, nil
 }
 
 // Reconfigure changes what holds from now on. Nothing that runs is stopped, and what
@@ -224,7 +231,7 @@ func (r *Room) Reconfigure(now time.Duration, c Config) ([]*Request, error) {
 	r.gradient = gradient{limit: float64(c.Seats)}
 	r.plans = make(map[string]*plan, len(r.config.Plans))
 	for name, p := range r.config.Plans {
-		r.plans[name] = &plan{Plan: p, name: name, cap: orDefault(p.MaxSeats, c.Seats)}
+		r.plans[name] = &plan{Plan: p, name: name, cap: min(orDefault(p.MaxSeats, c.Seats), c.Seats)}
 	}
 	for _, t := range r.all {
 		t.observe(r.now, r.config.Memory)
@@ -310,7 +317,16 @@ func (r *Room) setPlan(t *tenant, p *plan) {
 	t.cap = r.capOf(t)
 }
 
+// capOf is the most seats that t may hold now.
 func (r *Room) capOf(t *tenant) int {
+	if !t.plan.Shared {
+		return r.ownCap(t)
+	}
+	return min(r.ownCap(t), r.leased(t.id))
+}
+
+// ownCap is the most seats that t may hold, whatever it has leased.
+func (r *Room) ownCap(t *tenant) int {
 	if seats, ok := r.caps[t.id]; ok {
 		return min(seats, r.config.Seats)
 	}
@@ -321,8 +337,8 @@ func (r *Room) capOf(t *tenant) int {
 // nothing about that.
 func (r *Room) widest(t *tenant) int {
 	widest := r.config.Seats
-	if t.cap > 0 {
-		widest = t.cap
+	if most := r.ownCap(t); most > 0 {
+		widest = most
 	}
 	if a := r.config.Adaptive; a != nil {
 		widest = min(widest, a.Min)
@@ -405,6 +421,7 @@ func (r *Room) enqueue(t *tenant, q *Request) {
 	t.waiting++
 	t.waitingSeats += q.cost
 	r.waiting++
+	r.wants(t)
 	r.deadlines.push(q)
 	r.place(t)
 }
@@ -470,6 +487,7 @@ func (r *Room) start(t *tenant, q *Request, key int64) {
 	r.vMax = max(r.vMax, t.v)
 	r.unhold(t)
 	t.use += q.cost
+	r.wants(t)
 	r.hold(t)
 	r.busy += q.cost
 	q.State, q.Started = Running, r.now

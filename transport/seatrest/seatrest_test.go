@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stint-dev/stint/isolate"
+	"github.com/stint-dev/stint/transport/access"
 )
 
 func ask(h http.Handler, method, target, peer string, fields ...string) *httptest.ResponseRecorder {
