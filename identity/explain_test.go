@@ -40,17 +40,12 @@ attributes:
 		request *http.Request
 		user    gate.Finding
 	}{
-		"nobody": {get("/", "192.0.2.1:99"), gate.Finding{Missed: []gate.Missed{{Source: proof, Why: "there is no token"}, {Source: key, Why: lost}, {Source: owner, Why: lost}}}},
-		"a key": {get("/", "192.0.2.1:99", "X-Api-Key: robots-key"), gate.Finding{Value: "robot", Source: key, Missed: []gate.Missed{
-			{Source: proof, Why: "there is no token"}}}},
-		"a wrong key": {get("/", "192.0.2.1:99", "X-Api-Key: wrong-key", "X-User: ann"), gate.Finding{Missed: []gate.Missed{
-			{Source: proof, Why: "there is no token"}, {Source: key, Why: "the key is not known"}, {Source: owner, Why: "the peer 192.0.2.1:99 is no trusted proxy"}}}},
-		"a proxy": {get("/", "10.0.0.1:99", "X-User: ann"), gate.Finding{Value: "ann", Source: owner, Missed: []gate.Missed{
-			{Source: proof, Why: "there is no token"}, {Source: key, Why: lost}}}},
-		"a bad token": {get("/", "", "Authorization: Bearer e30.e30.secretsignature", "X-User: ann"), gate.Finding{Missed: []gate.Missed{
-			{Source: proof, Why: "the token is refused: of an algorithm that is not accepted"}, {Source: key, Why: lost}, {Source: owner, Why: "the peer is not known, and so no trusted proxy"}}}},
-		"too long": {get("/", "10.0.0.1:99", "X-User: "+strings.Repeat("a", 9<<10)), gate.Finding{Missed: []gate.Missed{
-			{Source: proof, Why: "there is no token"}, {Source: key, Why: lost}, {Source: owner, Why: "it is longer than 8 KiB"}}}},
+		"nobody":      {get("/", "192.0.2.1:99"), gate.Finding{Missed: missed(proof, "there is no token", key, lost, owner, lost)}},
+		"a key":       {get("/", "192.0.2.1:99", "X-Api-Key: robots-key"), gate.Finding{Value: "robot", Source: key, Missed: missed(proof, "there is no token")}},
+		"a wrong key": {get("/", "192.0.2.1:99", "X-Api-Key: wrong-key", "X-User: ann"), gate.Finding{Missed: missed(proof, "there is no token", key, "the key is not known", owner, "the peer 192.0.2.1:99 is no trusted proxy")}},
+		"a proxy":     {get("/", "10.0.0.1:99", "X-User: ann"), gate.Finding{Value: "ann", Source: owner, Missed: missed(proof, "there is no token", key, lost)}},
+		"a bad token": {get("/", "", "Authorization: Bearer e30.e30.secretsignature", "X-User: ann"), gate.Finding{Missed: missed(proof, "the token is refused: of an algorithm that is not accepted", key, lost, owner, "the peer is not known, and so no trusted proxy")}},
+		"too long":    {get("/", "10.0.0.1:99", "X-User: "+strings.Repeat("a", 9<<10)), gate.Finding{Missed: missed(proof, "there is no token", key, lost, owner, "it is longer than 8 KiB")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.user.Attribute = "user"
@@ -89,7 +84,7 @@ attributes:
 		"version": {Value: "2", Source: "segment 2 of the path"},
 		"login":   {Value: "joe", Source: "user of Basic authentication"},
 		"ip":      {Value: "192.0.2.1", Source: proxy},
-		"form":    {Missed: []gate.Missed{{"form field client", lost}}},
+		"form":    {Missed: missed("form field client", lost)},
 	} {
 		want.Attribute = attribute
 		if diff := cmp.Diff(want, found[attribute]); diff != "" {
@@ -99,6 +94,14 @@ attributes:
 	if tenant := found["tenant"]; tenant.Value != "t" || tenant.Source != "query parameter tenant" || len(tenant.Missed) != 2 {
 		t.Errorf("tenant: %+v", tenant)
 	}
+}
+
+// missed returns sources and why they yield nothing, in turn.
+func missed(texts ...string) (all []gate.Missed) {
+	for i := 0; i < len(texts); i += 2 {
+		all = append(all, gate.Missed{Source: texts[i], Why: texts[i+1]})
+	}
+	return all
 }
 
 // A token that is not valid any more is told as such.

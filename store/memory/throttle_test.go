@@ -27,7 +27,7 @@ func users() int {
 	if os.Getenv("STINT_SCENARIOS") != "" {
 		return 1_000_000
 	}
-	return 20_000
+	return 8_000
 }
 
 // Users come, come again, and go, each counted by twenty rules. The store has room for
