@@ -1,13 +1,22 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/servertest"
 	"github.com/stint-dev/stint/transport/ruleadmin"
 )
 
@@ -105,4 +114,69 @@ func TestRulesCommand(t *testing.T) {
 	do(exitFailed, "STINT_API_TOKEN has it", "rules", "list")
 	do(exitFailed, "is a stint running there?", "rules", "list", "--api", "http://127.0.0.1:1")
 	do(exitUsage, "", "rules", "get")
+}
+
+// TestRulesByCertificate has administrators who come with certificates and without
+// tokens. The certificate's name is in the history.
+func TestRulesByCertificate(t *testing.T) {
+	serverCert, serverKey := servertest.Certificate(t)
+	deployCert, deployKey := namedCertificate(t, "deploy")
+	otherCert, otherKey := namedCertificate(t, "other")
+	both := filepath.Join(t.TempDir(), "clients.pem")
+	var pems []byte
+	for _, file := range []string{deployCert, otherCert} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pems = append(pems, text...)
+	}
+	if err := os.WriteFile(both, pems, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table := sqliteTable.open(t)
+	p := serve(t, hello, table.config()+fmt.Sprintf("tls: {api: {cert_file: %q, key_file: %q, client_ca_file: %q}}\nadmin: {certificates: [{name: deploy, rights: write}]}\n", serverCert, serverKey, both))
+	api := strings.Replace(p.api, "http:", "https:", 1)
+	for _, tt := range []struct {
+		what, want string
+		code       int
+		flags      []string
+	}{
+		{"a certificate that is let in", "deploy", exitOK, []string{"--cert-file", deployCert, "--key-file", deployKey}},
+		{"a certificate that is not named", "STINT_API_TOKEN", exitFailed, []string{"--cert-file", otherCert, "--key-file", otherKey}},
+		{"no certificate", "certificate required", exitFailed, nil},
+	} {
+		args := append([]string{"rules", "set", "--path", "/x", "--calls", "1", "--period", "1m", "--api", api, "--ca-file", serverCert}, tt.flags...)
+		if code, out, errs := stint(t, args...); code != tt.code || !strings.Contains(out+errs, tt.want) {
+			t.Errorf("%s: %d %q %q; want %d and %q", tt.what, code, out, errs, tt.code, tt.want)
+		}
+	}
+}
+
+// namedCertificate makes files of a certificate that has signed itself, and of its key.
+func namedCertificate(t *testing.T, name string) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(kind string, der []byte) string {
+		path := filepath.Join(t.TempDir(), "pem")
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("CERTIFICATE", cert), write("PRIVATE KEY", secret)
 }
