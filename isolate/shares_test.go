@@ -423,10 +423,11 @@ func TestSharedGoneBeforeItsWord(t *testing.T) {
 		end()
 		time.Sleep(700 * time.Millisecond)
 		c.ledger.set(false)
-		for range 50 {
-			time.Sleep(100 * time.Millisecond)
-			if got := c.now("a"); got != 4 {
-				t.Fatalf("the other node runs %d, want 4", got)
+		for n := range 50 {
+			time.Sleep(107 * time.Millisecond) // it is not when requests end
+			// For two seconds one seat may be kept for a request that comes again.
+			if got := c.now("a"); got < 3 || n > 30 && got < 4 {
+				t.Errorf("%d: the other node runs %d", n, got)
 			}
 		}
 		cancel()
