@@ -119,7 +119,8 @@ func (i *Isolator) enter(tenant string) error {
 	return nil
 }
 
-// lacks is called when a request of the tenant waits: it may be for the lease. The lock is held.
+// lacks is called when a request of the tenant waits: it may be for the lease. The lock
+// is held.
 func (i *Isolator) lacks(tenant string) {
 	s := i.shares
 	e := s.tenants[tenant]
@@ -170,11 +171,7 @@ func (i *Isolator) share(done chan struct{}) {
 			}
 		}
 		i.mu.Unlock()
-		for len(due) > 0 {
-			n := min(len(due), perLease)
-			i.settle(due[:n])
-			due = due[n:]
-		}
+		i.settleAll(due)
 		i.mu.Lock()
 		if len(s.tenants) == 0 || s.leaving {
 			s.running = false
@@ -191,8 +188,18 @@ func (i *Isolator) share(done chan struct{}) {
 	}
 }
 
-// settle has a word about each of due.
-func (i *Isolator) settle(due []*share) {
+// settleAll has a word about each of due, until a call fails: then the others have to
+// wait for the next time.
+func (i *Isolator) settleAll(due []*share) {
+	for ok := true; ok && len(due) > 0; {
+		n := min(len(due), perLease)
+		ok = i.settle(due[:n])
+		due = due[n:]
+	}
+}
+
+// settle has a word about each of due, in one call, and reports whether it was heard.
+func (i *Isolator) settle(due []*share) bool {
 	s := i.shares
 	i.mu.Lock()
 	began := i.now()
@@ -226,6 +233,7 @@ func (i *Isolator) settle(due []*share) {
 	case err == nil && was:
 		i.log().Info("shared seats: the store answers again")
 	}
+	return err == nil
 }
 
 // hear takes in what came of a call about due. The lock is held.
@@ -249,11 +257,8 @@ func (i *Isolator) hear(due []*share, err error, now, ttl time.Duration) {
 // speak fills in e's word. The lock is held.
 func (i *Isolator) speak(e *share, now, ttl time.Duration) {
 	d := i.room.Demand(e.tenant)
-	switch {
-	case d.Known:
+	if d.Known {
 		e.cap, e.most = d.Cap, min(d.Cap, d.Most)
-	case d.Peak > e.cap:
-		e.cap, e.most = d.Peak, d.Peak // it is gone since, and so is what its cap was
 	}
 	if d.Peak >= e.peak || now-e.peaked >= keptFor {
 		e.peak, e.peaked = d.Peak, now
@@ -348,13 +353,8 @@ func (i *Isolator) leave() {
 	}
 	away := s.stats.Away
 	i.mu.Unlock()
-	for len(rest) > 0 && !away {
-		n := min(len(rest), perLease)
-		i.settle(rest[:n])
-		rest = rest[n:]
-		i.mu.Lock()
-		away = s.stats.Away
-		i.mu.Unlock()
+	if !away {
+		i.settleAll(rest)
 	}
 }
 

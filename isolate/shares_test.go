@@ -407,6 +407,34 @@ func TestSharedIdle(t *testing.T) {
 	})
 }
 
+// A node that has forgotten a tenant before it could say a word takes nothing from the
+// others.
+func TestSharedGoneBeforeItsWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, 4, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		c.nodes[0].load(ctx, "a", 8, 1, 50*time.Millisecond, 0)
+		time.Sleep(time.Second)
+		c.ledger.set(true)
+		short, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if _, err := c.nodes[1].seats.Acquire(short, "a", 1); err == nil {
+			t.Error("a node without a share gave a seat")
+		}
+		end()
+		time.Sleep(700 * time.Millisecond)
+		c.ledger.set(false)
+		for n := range 50 {
+			time.Sleep(107 * time.Millisecond) // it is not when requests end
+			// For two seconds one seat may be kept for a request that comes again.
+			if got := c.now("a"); got < 3 || n > 30 && got < 4 {
+				t.Errorf("%d: the other node runs %d", n, got)
+			}
+		}
+		cancel()
+		c.close()
+	})
+}
+
 // Whoever waits for a free seat, and not for the lease, asks nobody for more.
 func TestSharedButBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

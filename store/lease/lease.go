@@ -8,7 +8,6 @@ package lease
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -57,9 +56,7 @@ func (l *Leaser) Lease(ctx context.Context, tenants []string, settle settle) err
 	}
 	return l.store.Update(ctx, keys, func(now algo.Ticks, cells []limit.Cell) error {
 		for n := range cells {
-			if err := change(&cells[n], n, now, settle); err != nil {
-				return err
-			}
+			change(&cells[n], n, now, settle)
 		}
 		return nil
 	})
@@ -89,9 +86,7 @@ func (l *Leaser) bySwap(ctx context.Context, keys []string, settle settle) error
 			if cells[k].Dirty {
 				continue // it is written
 			}
-			if err := change(&cells[k], which[k], now, settle); err != nil {
-				return err
-			}
+			change(&cells[k], which[k], now, settle)
 			if cells[k].Dirty {
 				cells[left], which[left] = cells[k], which[k]
 				left++
@@ -115,32 +110,25 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // change lets settle change the cell of tenant n.
-func change(c *limit.Cell, n int, now algo.Ticks, settle settle) error {
-	holders, err := decode(c.State.Entries())
-	if err != nil {
-		return fmt.Errorf("lease: key %q: %w", c.Key, err)
-	}
-	next, keep := settle(n, time.UnixMicro(int64(now)), holders)
+func change(c *limit.Cell, n int, now algo.Ticks, settle settle) {
+	next, keep := settle(n, time.UnixMicro(int64(now)), decode(c.State.Entries()))
 	if !keep {
-		return nil
+		return
 	}
 	c.Dirty = true
 	if len(next) == 0 {
 		c.State, c.TTL = algo.State{}, 0
-		return nil
+		return
 	}
 	c.State = algo.State{At: max(now, c.State.At)}.WithEntries(encode(next))
 	c.TTL = kept
 	for _, h := range next {
 		c.TTL = max(c.TTL, kept+algo.Ticks(h.TTL.Microseconds()))
 	}
-	return nil
 }
 
 // holderLen is how many bytes a holder has.
 const holderLen = 4*8 + 4*4
-
-var errHolders = errors.New("it holds something else, or what a newer Stint has written")
 
 // encode returns holders as bytes. Instants have microseconds.
 func encode(holders []isolate.Holder) string {
@@ -157,9 +145,11 @@ func encode(holders []isolate.Holder) string {
 	return string(b)
 }
 
-func decode(entries string) ([]isolate.Holder, error) {
+// decode returns what encode has written; of anything else it returns none. Another form
+// of holders has to have another prefix.
+func decode(entries string) []isolate.Holder {
 	if len(entries)%holderLen != 0 {
-		return nil, errHolders
+		return nil
 	}
 	b := []byte(entries)
 	long := func() (v int64) {
@@ -181,5 +171,5 @@ func decode(entries string) ([]isolate.Holder, error) {
 		}
 		holders = append(holders, h)
 	}
-	return holders, nil
+	return holders
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/isolate"
 	"github.com/stint-dev/stint/isolate/leasetest"
 	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/limit/algo"
 	"github.com/stint-dev/stint/store/lease"
 	"github.com/stint-dev/stint/store/memory"
 	"github.com/stint-dev/stint/store/mongodb"
@@ -153,4 +154,29 @@ func TestRedis(t *testing.T) {
 	}, func(ctx context.Context, url string) (limit.Store, error) {
 		return redis.Open(ctx, url, &redis.Options{Prefix: prefix})
 	})
+}
+
+// A cell that holds something else stops nobody: neither its tenant nor the others of
+// the same call.
+func TestDamagedCell(t *testing.T) {
+	s := opened(t, memory.New(nil), nil)
+	err := s.Update(t.Context(), []string{"cap:acme"}, func(now algo.Ticks, cells []limit.Cell) error {
+		cells[0].State, cells[0].TTL, cells[0].Dirty = algo.State{At: now}.WithEntries("something else"), algo.Day, true
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lease.New(s)
+	for want := range 2 {
+		err := l.Lease(t.Context(), []string{"globex", "acme"}, func(n int, _ time.Time, holders []isolate.Holder) ([]isolate.Holder, bool) {
+			if len(holders) != want {
+				t.Errorf("tenant %d: %d holders, want %d", n, len(holders), want)
+			}
+			return []isolate.Holder{{Node: 1}}, true
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
