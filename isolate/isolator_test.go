@@ -468,7 +468,7 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	workers.Wait()
 	deadline := time.Now().Add(10 * time.Second)
-	for i.Snapshot(0).Busy > 0 && time.Now().Before(deadline) {
+	for (i.Snapshot(0).Busy > 0 || seen.acquired.Load() != seen.released.Load()) && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond) // what runs on after its caller was answered
 	}
 	mustBeEmpty(t, i)

@@ -95,7 +95,7 @@
 //	level = (C - sum m - z·sqrt(sum s²), both over light) / weight of the others
 //
 // z is the normal quantile of Guarantee, the dial, which at 0 means no guarantees: z is 0
-// at 0.5, 1.28 at 0.9, 2.33 at 0.99. The share of t is level·w(t), at least one seat.
+// at 0.5, 1.28 at 0.9, 2.33 at 0.99. The share of t is level·w(t) in whole seats, at least one.
 // A tenant may start, if seats are free,
 //
 //   - up to its share, always;

@@ -231,6 +231,39 @@ func BenchmarkCurve(b *testing.B) {
 	}
 }
 
+// When all want more than their shares, and those are no whole numbers of seats, what is
+// left over is not kept for anybody.
+func TestNoSeatIsKeptThatNobodyMayTake(t *testing.T) {
+	for _, tenants := range []int{3, 20, 25, 31, 40} {
+		room, err := fair.New(fair.Config{Seats: 32, Guarantee: 0.9, Plans: map[string]fair.Plan{
+			"default": {Weight: 1, Queue: 1000, QueueTimeout: time.Hour},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []*fair.Request
+		for range 400 {
+			for n := range tenants {
+				q := &fair.Request{Tenant: fmt.Sprint(n)}
+				if _, err := room.Arrive(0, q); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, q)
+			}
+		}
+		for now := 50 * time.Millisecond; now < 4*time.Second; now += 50 * time.Millisecond {
+			for _, q := range all {
+				if q.State == fair.Running && q.Started < now {
+					room.Finish(now, q)
+				}
+			}
+			if s := room.Snapshot(0); s.Busy != 32 && now > time.Second && s.Waiting > 32 {
+				t.Fatalf("%d tenants, all of them with a queue: %d of 32 seats are used", tenants, s.Busy)
+			}
+		}
+	}
+}
+
 // A tenant that nobody knows yet has no more than the share that a known one would have:
 // between two sweeps it could fill the room otherwise, for as long as its requests take.
 func TestNewcomerLeavesWhatIsKept(t *testing.T) {

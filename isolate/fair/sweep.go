@@ -29,8 +29,9 @@ func (r *Room) sweep() {
 	}
 	r.needs, r.most, r.spreads = 0, 0, 0
 	for _, t := range r.all {
-		share := min(max(1, r.level*float64(t.plan.Weight)), float64(t.cap))
+		// What is kept for t is what it may take: whole seats.
 		t.share = t.shareAt(r.level)
+		share := float64(t.share)
 		t.need, t.spread, t.most = 0, 0, 0
 		if r.config.Guarantee > 0 && (t.idle == nil || r.now-t.left < 2*r.config.Memory) {
 			t.need = min(t.mean, share)
