@@ -34,8 +34,10 @@ type load struct {
 	connections, streams int
 	// message encodes a call for those clients.
 	message func(clients []string) []byte
-	// dial opens a connection over which callers send messages.
-	dial func(t *testing.T, address string) (connection, error)
+	// dial opens a connection over which callers send messages. An answer that allows
+	// begins like allows.
+	dial   func(t *testing.T, address, allows string) (connection, error)
+	allows string
 }
 
 // connection sends one message, and reports whether it was allowed.
@@ -45,11 +47,11 @@ type connection struct {
 }
 
 var loads = []load{
-	{"RLS, 4x32", "Envoy's service, 1 descriptor in a call, 4 connections with 32 streams each", rlsSubjects, 1, 4, 32, rlsMessage, dialGRPC},
-	{"RLS, 32x1", "the same on 32 connections, one call at a time on each", rlsSubjects, 1, 32, 1, rlsMessage, dialGRPC},
-	{"RLS, 100", "100 descriptors in a call, 8 connections, one call at a time on each", rlsSubjects, 100, 8, 1, rlsMessage, dialGRPC},
-	{"REST", "POST /api/v1/decisions, 1 descriptor, 32 connections", restSubjects, 1, 32, 1, restMessage, dialHTTP},
-	{"proxy", "GET of 6 bytes through a proxy, 32 connections", proxySubjects, 1, 32, 1, proxyMessage, dialHTTP},
+	{"RLS, 4x32", "Envoy's service, 1 descriptor in a call, 4 connections with 32 streams each", rlsSubjects, 1, 4, 32, rlsMessage, dialGRPC, "\x08\x01"},
+	{"RLS, 32x1", "the same on 32 connections, one call at a time on each", rlsSubjects, 1, 32, 1, rlsMessage, dialGRPC, "\x08\x01"},
+	{"RLS, 100", "100 descriptors in a call, 8 connections, one call at a time on each", rlsSubjects, 100, 8, 1, rlsMessage, dialGRPC, "\x08\x01"},
+	{"REST", "POST /api/v1/decisions, 1 descriptor, 32 connections", restSubjects, 1, 32, 1, restMessage, dialHTTP, `{"allowed":true,`},
+	{"proxy", "GET of 6 bytes through a proxy, 32 connections", proxySubjects, 1, 32, 1, proxyMessage, dialHTTP, "hello\n"},
 }
 
 const (
@@ -85,7 +87,7 @@ func (l *load) connect(t *testing.T, address string) *generator {
 	messages := l.messages()
 	g := new(generator)
 	for range l.connections {
-		c, err := l.dial(t, address)
+		c, err := l.dial(t, address, l.allows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +164,7 @@ func rlsMessage(clients []string) []byte {
 
 // dialGRPC sends messages as they are and looks at the beginning of the answer only,
 // so that the generator leaves the machine to the server.
-func dialGRPC(t *testing.T, address string) (connection, error) {
+func dialGRPC(t *testing.T, address, allows string) (connection, error) {
 	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return connection{}, err
@@ -175,10 +177,10 @@ func dialGRPC(t *testing.T, address string) (connection, error) {
 		defer answer.Free()
 		// The first field of every answer is the overall code.
 		head := answer.Materialize()
-		if len(head) < 2 || head[0] != 8 {
+		if len(head) < 2 || head[0] != allows[0] {
 			return false, fmt.Errorf("an answer of %d bytes begins with no code", len(head))
 		}
-		return pb.RateLimitResponse_Code(head[1]) == pb.RateLimitResponse_OK, nil
+		return head[1] == allows[1], nil
 	}
 	return connection{send, c.Close}, nil
 }
@@ -219,7 +221,7 @@ func encoded(message []byte, err error) []byte {
 }
 
 // dialHTTP sends messages as they are.
-func dialHTTP(t *testing.T, address string) (connection, error) {
+func dialHTTP(t *testing.T, address, allows string) (connection, error) {
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		return connection{}, err
@@ -241,8 +243,8 @@ func dialHTTP(t *testing.T, address string) (connection, error) {
 			return false, err
 		case r.StatusCode == http.StatusTooManyRequests || bytes.HasPrefix(body.Bytes(), []byte(`{"allowed":false,`)):
 			return false, nil
-		case r.StatusCode != http.StatusOK:
-			return false, fmt.Errorf("answered %s: %s", r.Status, &body)
+		case r.StatusCode != http.StatusOK || !bytes.HasPrefix(body.Bytes(), []byte(allows)):
+			return false, fmt.Errorf("answered %s: %q", r.Status, &body)
 		}
 		return true, nil
 	}

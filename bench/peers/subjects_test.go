@@ -195,6 +195,7 @@ server {
 // part of it.
 func startCaddy(t *testing.T, _ int64) running {
 	upstream, address := startUpstream(t), free(t)
-	p := servertest.StartCaddy(t, address, fmt.Sprintf("{\n\tadmin off\n\tauto_https off\n}\nhttp://%s {\n\treverse_proxy %s\n}\n", address, upstream.Address))
+	_, port, _ := net.SplitHostPort(address)
+	p := servertest.StartCaddy(t, address, fmt.Sprintf("{\n\tadmin off\n\tauto_https off\n}\n:%s {\n\tbind 127.0.0.1\n\treverse_proxy %s\n}\n", port, upstream.Address))
 	return running{address: address, server: p, upstream: upstream}
 }
