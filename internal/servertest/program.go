@@ -30,3 +30,11 @@ func StartProgram(t testing.TB, name, address, url string, command func() *exec.
 	p.start(t)
 	return p
 }
+
+// StartServer starts a program that listens on address, and waits until it does.
+func StartServer(t testing.TB, name, address string, command func() *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{Name: name, Address: address, command: func() *exec.Cmd { return grouped(command()) }, ready: listens(address)}
+	p.start(t)
+	return p
+}

@@ -183,6 +183,28 @@ func (r *Report[S, R]) WriteTable(w io.Writer) error {
 	return err
 }
 
+// WriteMarkdown writes a table in Markdown for each group of r.
+func (r *Report[S, R]) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	for g := range r.Groups {
+		group := &r.Groups[g]
+		fmt.Fprintf(&b, "\n%s\n\n| %s |", strings.TrimSuffix(group.Name+": "+group.About, ": "), r.Ways)
+		for _, c := range r.Columns {
+			b.WriteString(" " + c.Head + " |")
+		}
+		b.WriteString("\n|---|" + strings.Repeat("---:|", len(r.Columns)) + "\n")
+		for i := range group.Ways {
+			b.WriteString("| " + group.Ways[i].Name + " |")
+			for _, c := range r.Columns {
+				b.WriteString(" " + c.Text(group, i) + " |")
+			}
+			b.WriteString("\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
 // WriteChart writes r as an SVG file.
 func (r *Report[S, R]) WriteChart(w io.Writer) error {
 	c := chart.Bars{Title: r.Title, About: r.About}

@@ -3,6 +3,7 @@ package sidebyside
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,24 @@ func TestMeasure(t *testing.T) {
 	err = r.Measure(t.Context(), nil, func(context.Context, int, int) (*result, error) { return nil, errors.New("gone") })
 	if err == nil || err.Error() != "few: a: gone" {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestWriteMarkdown(t *testing.T) {
+	r := &Report[struct{}, result]{
+		Ways:    "way",
+		Columns: []Column[result]{Show("per second", func(r *result) string { return fmt.Sprint(r.PerSecond) })},
+		Groups:  []Group[result]{NewGroup[result]("few", "only two", []string{"a", "b"}), NewGroup[result]("many", "", []string{"a"})},
+	}
+	r.Groups[0].Ways[1].Rounds = []result{{PerSecond: 3}}
+	r.TakeMedians()
+	var out strings.Builder
+	if err := r.WriteMarkdown(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = "\nfew: only two\n\n| way | per second |\n|---|---:|\n| a | 0 |\n| b | 3 |\n\nmany\n\n| way | per second |\n|---|---:|\n| a | 0 |\n"
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}
 }
 

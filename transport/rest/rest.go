@@ -6,21 +6,19 @@
 package rest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stint-dev/stint/gate"
 	"github.com/stint-dev/stint/limit"
@@ -58,10 +56,34 @@ func New(g *gate.Gate, o *Options) http.Handler {
 }
 
 type api struct {
-	gate     *gate.Gate
-	headers  httpanswer.Dialect
-	replays  *replays
-	outcomes sync.Pool // of *gate.Outcome
+	gate    *gate.Gate
+	headers httpanswer.Dialect
+	replays *replays
+	rooms   sync.Pool // of *room
+}
+
+// room is what a request takes while it is answered.
+type room struct {
+	out  gate.Outcome
+	body bytes.Buffer
+	text []byte // of the answer
+}
+
+// maxKept is the most bytes of a body or an answer whose room is used again.
+const maxKept = 16 << 10
+
+func (a *api) enter() *room {
+	if m, ok := a.rooms.Get().(*room); ok {
+		return m
+	}
+	return new(room)
+}
+
+func (a *api) leave(m *room) {
+	if m.body.Cap() <= maxKept && cap(m.text) <= maxKept {
+		m.body.Reset()
+		a.rooms.Put(m)
+	}
 }
 
 // routes maps path and method to what answers them.
@@ -106,62 +128,79 @@ type answer struct {
 }
 
 func (a *api) decisions(w http.ResponseWriter, r *http.Request) {
-	body, key, err := read(w, r)
+	m := a.enter()
+	defer a.leave(m)
+	key, err := read(w, r, &m.body)
 	if err != nil {
 		fail(w, r, err)
 		return
 	}
-	ask, err := decodeAsk(body)
-	if err != nil {
-		fail(w, r, err)
-		return
-	}
-	var got answer
-	replayed := false
-	if key == "" {
-		got, err = a.decide(r.Context(), ask)
-	} else {
-		got, replayed, err = a.replays.do(r.Context(), key, sha256.Sum256(body), func() (answer, error) {
-			// Who loses the connection and asks again is to find the answer.
-			return a.decide(context.WithoutCancel(r.Context()), ask)
-		})
-	}
+	ask, err := decodeAsk(m.body.Bytes())
 	if err != nil {
 		fail(w, r, err)
 		return
 	}
 	h := w.Header()
+	if key == "" {
+		m.text, err = a.decide(r.Context(), &m.out, ask, h, m.text[:0])
+	} else {
+		m.text, err = a.once(r.Context(), key, m, ask, h)
+	}
+	if err != nil {
+		fail(w, r, err)
+		return
+	}
+	h["Content-Type"] = contentType
+	h["Cache-Control"] = cacheControl
+	w.Write(m.text)
+}
+
+// What these fields say in every answer.
+var contentType, cacheControl = []string{"application/json"}, []string{"no-store"}
+
+// once is decide for a request with an idempotency key.
+func (a *api) once(ctx context.Context, key string, m *room, ask Ask, h http.Header) ([]byte, error) {
+	got, replayed, err := a.replays.do(ctx, key, sha256.Sum256(m.body.Bytes()), func() (answer, error) {
+		header := make(http.Header, 2)
+		// Who loses the connection and asks again is to find the answer.
+		text, err := a.decide(context.WithoutCancel(ctx), &m.out, ask, header, nil)
+		return answer{header, text}, err
+	})
+	if err != nil {
+		return nil, err
+	}
 	maps.Copy(h, got.header)
 	if replayed {
 		h.Set("Idempotency-Replayed", "true")
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	w.Write(got.body)
+	return append(m.text[:0], got.body...), nil
 }
 
-// read returns the body of r and its idempotency key, if it has one.
-func read(w http.ResponseWriter, r *http.Request) (body []byte, key string, err error) {
+// read reads the body of r, and returns its idempotency key if it has one.
+func read(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) (key string, err error) {
 	if got := r.Header.Get("Content-Type"); !isJSON(got) {
-		return nil, "", &requestError{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type: %q is not supported; send application/json", strictjson.Shorten(got))}
+		return "", &requestError{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type: %q is not supported; send application/json", strictjson.Shorten(got))}
 	}
 	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 0 {
 		key = keys[0]
 		if len(keys) > 1 || !isKey(key) {
-			return nil, "", &requestError{http.StatusBadRequest, fmt.Sprintf("Idempotency-Key: one of 1 to %d visible ASCII characters is allowed", maxKey)}
+			return "", &requestError{http.StatusBadRequest, fmt.Sprintf("Idempotency-Key: one of 1 to %d visible ASCII characters is allowed", maxKey)}
 		}
 	}
-	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	_, err = body.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, "", &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("body: more than %d bytes; ask in several requests", MaxBody)}
+		return "", &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("body: more than %d bytes; ask in several requests", MaxBody)}
 	}
 	if err != nil {
-		return nil, "", &requestError{http.StatusBadRequest, "body: could not be read to its end"}
+		return "", &requestError{http.StatusBadRequest, "body: could not be read to its end"}
 	}
-	return body, key, nil
+	return key, nil
 }
 
 func isJSON(contentType string) bool {
+	if contentType == "application/json" { // as most write it
+		return true
+	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	return err == nil && mediaType == "application/json"
 }
@@ -170,62 +209,19 @@ func isKey(s string) bool {
 	return s != "" && len(s) <= maxKey && strings.IndexFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
 }
 
-// decide asks the gate. The error is the gate's: nothing could be decided.
-func (a *api) decide(ctx context.Context, ask Ask) (answer, error) {
-	out, _ := a.outcomes.Get().(*gate.Outcome)
-	if out == nil {
-		out = new(gate.Outcome)
-	}
-	defer a.outcomes.Put(out)
-
+// decide asks the gate, sets the rate limit fields in h and appends the answer to b.
+// The error is the gate's: nothing could be decided.
+func (a *api) decide(ctx context.Context, out *gate.Outcome, ask Ask, h http.Header, b []byte) ([]byte, error) {
 	requests := make([]rules.Request, len(ask.Descriptors))
 	for i := range ask.Descriptors {
 		requests[i] = descriptor{&ask.Descriptors[i]}
 	}
 	a.gate.Decide(ctx, gate.Ask{Requests: requests, Cost: ask.Cost, Peek: ask.Peek}, out)
 	if out.Err != nil {
-		return answer{}, out.Err
+		return b, out.Err
 	}
-	body, err := json.Marshal(newAnswer(out))
-	if err != nil { // numbers and strings always encode
-		panic(err)
-	}
-	header := make(http.Header, 2)
-	httpanswer.SetHeaders(header, a.headers, out)
-	return answer{header, append(body, '\n')}, nil
-}
-
-func newAnswer(out *gate.Outcome) Answer {
-	a := Answer{
-		Allowed:      out.Allowed,
-		Status:       out.Status,
-		RetryAfterMS: milliseconds(out.RetryAfter),
-		Decisions:    make([]Decision, len(out.Decisions)),
-	}
-	for i, d := range out.Decisions {
-		a.Decisions[i] = Decision{
-			Descriptor:   d.Request,
-			Rule:         d.Rule.Name,
-			Policy:       d.Policy,
-			Allowed:      d.Allowed,
-			Shadow:       d.Rule.Shadow,
-			Limit:        d.Limit,
-			Remaining:    d.Remaining,
-			RetryAfterMS: milliseconds(d.RetryAfter),
-			ResetAfterMS: milliseconds(d.ResetAfter),
-			Degraded:     d.Degraded,
-		}
-	}
-	return a
-}
-
-// milliseconds rounds up.
-func milliseconds(d time.Duration) int64 {
-	n := d.Milliseconds()
-	if d%time.Millisecond > 0 {
-		n++
-	}
-	return n
+	httpanswer.SetHeaders(h, a.headers, out)
+	return appendAnswer(b, out), nil
 }
 
 // requestError is a request that cannot be understood, and the status to say so.
