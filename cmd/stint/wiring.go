@@ -25,8 +25,8 @@ import (
 	"github.com/stint-dev/stint/transport/proxy"
 	"github.com/stint-dev/stint/transport/rest"
 	"github.com/stint-dev/stint/transport/rls"
-	"github.com/stint-dev/stint/transport/seatrest"
 	"github.com/stint-dev/stint/transport/ruleadmin"
+	"github.com/stint-dev/stint/transport/seatrest"
 	"github.com/stint-dev/stint/transport/slotrest"
 	"github.com/stint-dev/stint/transport/webhook"
 )

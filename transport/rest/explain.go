@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"bufio"
 	"context"
 	"encoding/json"
@@ -150,12 +151,12 @@ type ExplainedDecision struct {
 }
 
 func (a *api) explain(w http.ResponseWriter, r *http.Request) {
-	body, _, err := read(w, r)
-	if err != nil {
+	var body bytes.Buffer
+	if _, err := read(w, r, &body); err != nil {
 		fail(w, r, err)
 		return
 	}
-	question, err := decodeQuestion(body)
+	question, err := decodeQuestion(body.Bytes())
 	if err != nil {
 		fail(w, r, err)
 		return
