@@ -19,8 +19,8 @@ import (
 // Commands stand in fences marked console, behind a "$ ". What follows is what
 // they print: a line "..." stands for any lines, and "..." within a line for
 // any text. The commands of one document run in order in a folder that holds
-// the quick start's stint.yaml, which takes more rules from a table, and the
-// scenarios, with the demo service and Stint running as make run starts them, on other ports.
+// the quick start's stint.yaml, which takes more rules from a table where the page is
+// about that, and the scenarios, with the demo service and Stint running as make run starts them, on other ports.
 func TestDocuments(t *testing.T) {
 	documents, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -36,7 +36,11 @@ func TestDocuments(t *testing.T) {
 		}
 		ran += len(steps)
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			env := startQuickstart(t, bin)
+			more := ""
+			if filepath.Base(path) == "rules-in-a-database.md" {
+				more = "rules_from: {store: \"sqlite:rules.db\", key: client|ip}\n"
+			}
+			env := startQuickstart(t, bin, more)
 			for _, s := range steps {
 				env.run(t, s)
 			}
@@ -100,7 +104,8 @@ type quickstart struct {
 	api       string
 }
 
-func startQuickstart(t *testing.T, bin string) *quickstart {
+// startQuickstart starts it with more in its configuration.
+func startQuickstart(t *testing.T, bin, more string) *quickstart {
 	q := &quickstart{dir: t.TempDir(), bin: bin}
 	demo := freeAddress(t)
 	text, err := os.ReadFile("../../examples/quickstart/stint.yaml")
@@ -108,7 +113,7 @@ func startQuickstart(t *testing.T, bin string) *quickstart {
 		t.Fatal(err)
 	}
 	yaml := strings.Replace(string(text), "127.0.0.1:9000", demo, 1)
-	yaml = strings.Replace(yaml, "version: 1\n", "version: 1\nlisten: {proxy: 127.0.0.1:0, api: 127.0.0.1:0}\nlog: {format: json}\nrules_from: {store: \"sqlite:rules.db\", key: client|ip}\n", 1)
+	yaml = strings.Replace(yaml, "version: 1\n", "version: 1\nlisten: {proxy: 127.0.0.1:0, api: 127.0.0.1:0}\nlog: {format: json}\n"+more, 1)
 	if err := os.WriteFile(filepath.Join(q.dir, "stint.yaml"), []byte(yaml), 0o644); err != nil {
 		t.Fatal(err)
 	}
