@@ -14,7 +14,11 @@ const bodyPause = 30 * time.Second
 func slowest(pause time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = &pacedBody{ReadCloser: r.Body, pause: pause, control: http.NewResponseController(w)}
+			// The server's own request keeps its body: of another type it would read
+			// that itself, up to 256 KiB, as soon as an answer begins.
+			body := &pacedBody{ReadCloser: r.Body, pause: pause, control: http.NewResponseController(w)}
+			r = r.WithContext(r.Context())
+			r.Body = body
 		}
 		h.ServeHTTP(w, r)
 	})

@@ -64,7 +64,7 @@ func TestIsolationDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || problem.Status != 503 ||
-		!strings.HasSuffix(problem.Type, "#temporary-reduced-capacity") || !strings.HasPrefix(problem.Detail, "Too many requests of this caller are running and waiting. Try again in ") {
+		!strings.HasSuffix(problem.Type, "#temporary-reduced-capacity") || !strings.HasPrefix(problem.Detail, "Too many requests of this caller are running and waiting: 16 at once are allowed, and 50 more may wait. Try again in ") {
 		t.Errorf("a tenant whose queue is full: %v %+v", resp, problem)
 	}
 	for _, free := range []struct{ tenant, path string }{{"quiet", "/"}, {"acme", "/reports/1"}, {"noisy", "/health"}} {
