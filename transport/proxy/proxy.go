@@ -69,6 +69,11 @@ func New(o Options) (http.Handler, error) {
 		ErrorLog:     slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			// An upstream may answer while it still reads. Without this, net/http then
+			// takes the rest of the body for itself, and the upstream gets half of it.
+			http.NewResponseController(w).EnableFullDuplex() // HTTP/2 is that anyway
+		}
 		reverse.ServeHTTP(&keeper{ResponseWriter: w, before: maps.Clone(w.Header())}, r)
 	}), nil
 }

@@ -217,3 +217,36 @@ func TestFieldsOutliveInformationalAnswers(t *testing.T) {
 		t.Errorf("the final answer repeats Link of the hints: %q", links)
 	}
 }
+
+// An upstream that answers while it reads gets all of a body, and its caller all of the
+// answer.
+func TestAnswerThatBeginsBeforeTheBodyEnds(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		c.EnableFullDuplex()
+		io.Copy(w, r.Body)
+	}))
+	defer upstream.Close()
+	u, err := url.Parse(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := proxy.New(proxy.Options{Upstream: u})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(h)
+	defer front.Close()
+	for size := 1 << 10; size <= 4<<20; size *= 2 {
+		body := strings.Repeat("x", size)
+		resp, err := http.Post(front.URL, "text/plain", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(got) != body {
+			t.Errorf("of %d bytes %d came back, %v", size, len(got), err)
+		}
+	}
+}
