@@ -271,3 +271,23 @@ func TestRulesSurviveALostTable(t *testing.T) {
 		t.Errorf("put again: %+v, %v after %+v", after, err, before)
 	}
 }
+
+// FuzzRow reads what people may write. What is read and may be written is read
+// again as it was.
+func FuzzRow(f *testing.F) {
+	for _, text := range []string{
+		`{"name": "n", "path": "/x", "calls": 10, "period_ms": 1000, "enabled": false}`, `{"rule": {"name": "n"}}`, `{"rule": "name: <n> & \u2028"}`,
+		`{"rule": null}`, `{"rule": 7}`, `{"calls": 0, "path": ""}`, `null`, `{}{}`, `{`, "name: n", "\xff", "",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		row := redis.ReadRow(text)
+		if row.Check() != nil {
+			return
+		}
+		if again := redis.ReadRow(redis.WriteRow(&row)); again != row {
+			t.Errorf("%q is\n%+v, and written again\n%+v", text, row, again)
+		}
+	})
+}
