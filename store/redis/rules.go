@@ -35,6 +35,9 @@ import (
 // changed and changed back in between is not seen.
 //
 // The history keeps the newest 10,000 changes.
+//
+// Where there was a table and Redis has lost all of it, Version returns an error
+// until a row is written, so that nobody takes it for a table without rules.
 func (s *Store) Rules() rules.Source {
 	r := &source{store: s}
 	for i, part := range []string{"", ":known", ":state", ":history"} {
@@ -76,7 +79,11 @@ type source struct {
 
 	mu   sync.Mutex
 	look time.Time // when Version is to look for changes by hand again
+	seen bool      // that there is a table
 }
+
+// errLost: there was a table, and now there is not even an empty one.
+var errLost = errors.New("the server has lost the rules, as after a restart when it saves nothing to disk; restore them, or write a row to begin anew")
 
 var _ rules.Watcher = (*source)(nil)
 
@@ -146,11 +153,15 @@ func (r *source) Version(ctx context.Context) (int64, error) {
 	if err := cmp.Or(err, sizeErr); err != nil {
 		return 0, r.fault("version", false, err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if look != "" {
-		r.mu.Lock()
 		r.look = time.Now().Add(time.Duration(size) * lookPause)
-		r.mu.Unlock()
 	}
+	if version == 0 && r.seen {
+		return 0, r.fault("version", false, errLost)
+	}
+	r.seen = version != 0
 	return version, nil
 }
 

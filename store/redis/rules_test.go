@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -253,8 +254,8 @@ func TestRulesOfMany(t *testing.T) {
 	}
 }
 
-// TestRulesSurviveALostTable empties the server: no version comes back.
-func TestRulesSurviveALostTable(t *testing.T) {
+// TestRulesAreLost empties the server: that is told, and no version comes back.
+func TestRulesAreLost(t *testing.T) {
 	server := servertest.StartRedis(t)
 	s := open(t, server.URL).Rules()
 	row := rules.Row{Path: "/x", Calls: 1, PeriodMS: 1}
@@ -262,13 +263,25 @@ func TestRulesSurviveALostTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.Version(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	server.Run(t, "FLUSHALL")
-	if n, err := s.Version(t.Context()); err != nil || n != 0 {
-		t.Errorf("version %d, %v of what is empty; want 0", n, err)
+	for range 2 {
+		n, err := s.Version(t.Context())
+		if e, ok := errors.AsType[*rules.SourceError](err); !ok || !strings.Contains(e.Error(), "redis: version: the server has lost the rules") {
+			t.Errorf("version %d, %v of what is lost", n, err)
+		}
+	}
+	if n, err := open(t, server.URL).Rules().Version(t.Context()); err != nil || n != 0 {
+		t.Errorf("who has never seen a table has version %d, %v; want 0", n, err)
 	}
 	after, err := s.Put(t.Context(), row, "ann")
 	if err != nil || after.ID != before.ID || after.Revision <= before.Revision {
 		t.Errorf("put again: %+v, %v after %+v", after, err, before)
+	}
+	if n, err := s.Version(t.Context()); err != nil || n != after.Revision {
+		t.Errorf("version %d, %v; want %d", n, err, after.Revision)
 	}
 }
 
