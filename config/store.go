@@ -93,13 +93,22 @@ func (l *loading) findTableStore(text *string, dir, field, what string) {
 	*text = store
 }
 
-// tableStores are the kinds of store that have tables, for slots and for rules.
-var tableStores = []string{"sqlite", "postgres", "postgresql", "mysql", "mariadb", "env"}
+// tableStores are the kinds of store that keep slots, and those that keep rules.
+var tableStores = map[string][]string{
+	"slots": {"sqlite", "postgres", "postgresql", "mysql", "mariadb", "env"},
+	"rules": {"sqlite", "postgres", "postgresql", "mysql", "mariadb", "redis", "rediss", "env"},
+}
 
-// checkTableStore is checkStore for what is kept in tables.
+// tableHelp says so.
+var tableHelp = map[string]string{
+	"slots": "postgres, mysql or mariadb",
+	"rules": "postgres, mysql, mariadb or redis",
+}
+
+// checkTableStore is checkStore for what only some stores keep.
 func checkTableStore(text, what string) error {
-	if kind, _, _ := strings.Cut(text, ":"); text != off && !slices.Contains(tableStores, kind) {
-		return fmt.Errorf("%s cannot keep %s; off, sqlite:FILE, env:NAME, or the URL of a postgres, mysql or mariadb is allowed", quote(kind), what)
+	if kind, _, _ := strings.Cut(text, ":"); text != off && !slices.Contains(tableStores[what], kind) {
+		return fmt.Errorf("%s cannot keep %s; off, sqlite:FILE, env:NAME, or the URL of a %s is allowed", quote(kind), what, tableHelp[what])
 	}
 	if text == off {
 		return nil

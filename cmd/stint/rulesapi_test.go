@@ -83,7 +83,7 @@ func (p *process) want(status int, method, path, body string, headers ...string)
 // TestRulesByAPI changes rules over the API of one process, and looks at what the
 // other one does.
 func TestRulesByAPI(t *testing.T) {
-	for _, kind := range append(ruleTables, sqliteTable) {
+	for _, kind := range append(ruleTables, sqliteTable, redisTable) {
 		t.Run(kind.name, func(t *testing.T) {
 			table := kind.open(t)
 			p, q := serve(t, hello, table.config()+adminConfig), serve(t, hello, table.config()+adminConfig)
@@ -140,7 +140,7 @@ func TestRulesByAPI(t *testing.T) {
 			// The plain form, and a change by SQL that is told from one by the API.
 			plain := p.want(201, "POST", "/admin/rules", "path: /entity/#\ncalls: 10\nperiod: 1m\n", "Content-Type", "application/yaml")
 			soon("a plain rule", func() bool { return quota(q, "/entity/5", "rule-2") == 10 })
-			table.execute(t, "UPDATE stint_rule SET calls = 11 WHERE id = 2")
+			table.setCalls(t, 2, 11)
 			q.want(412, "PUT", "/admin/rules/2", `{"path":"/entity/#","calls":12,"period":"1m"}`, "If-Match", plain.etag)
 			soon("a change by SQL", func() bool { return quota(p, "/entity/5", "rule-2") == 11 })
 			q.want(200, "POST", "/admin/rules/rule-2/shadow", "").into(t, &rule)
@@ -196,7 +196,7 @@ func TestRulesByAPI(t *testing.T) {
 // TestRulesByAPIRefused sends what no rule may be. Every answer says what is wrong and
 // where, it is in the log, and nothing has changed.
 func TestRulesByAPIRefused(t *testing.T) {
-	for _, kind := range append(ruleTables, sqliteTable) {
+	for _, kind := range append(ruleTables, sqliteTable, redisTable) {
 		t.Run(kind.name, func(t *testing.T) {
 			table := kind.open(t)
 			p := serve(t, hello, table.config()+adminConfig)
@@ -306,7 +306,7 @@ var aliasBomb = func() string {
 // TestKeysByAPI looks at what a caller has spent and resets it: also on the other
 // process, which has denied the caller from memory.
 func TestKeysByAPI(t *testing.T) {
-	for _, kind := range append(ruleTables, sqliteTable) {
+	for _, kind := range append(ruleTables, sqliteTable, redisTable) {
 		t.Run(kind.name, func(t *testing.T) {
 			table := kind.open(t)
 			yaml := "store: '" + table.url + "'\n" + table.config() + adminConfig

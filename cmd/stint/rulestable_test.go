@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/store/mysql"
 	"github.com/stint-dev/stint/store/postgres"
+	"github.com/stint-dev/stint/store/redis"
 	"github.com/stint-dev/stint/store/sqlite"
 )
 
@@ -27,7 +29,8 @@ import (
 type ruleTable struct {
 	url    string
 	server *servertest.Process
-	db     *sql.DB // as people have it
+	db     *sql.DB           // as people have it
+	redis  *servertest.Redis // in place of db
 	source rules.Source
 }
 
@@ -87,6 +90,18 @@ func (r *ruleTable) execute(t *testing.T, text string) {
 	}
 }
 
+// setCalls changes a row by hand.
+func (r *ruleTable) setCalls(t *testing.T, id, calls int64) {
+	t.Helper()
+	if r.redis == nil {
+		r.execute(t, fmt.Sprintf("UPDATE stint_rule SET calls = %d WHERE id = %d", calls, id))
+		return
+	}
+	row := strings.TrimSpace(r.redis.Run(t, "HGET", "stint:{rules}", fmt.Sprint(id)))
+	row = regexp.MustCompile(`"calls":\d+`).ReplaceAllString(row, fmt.Sprintf(`"calls":%d`, calls))
+	r.redis.Run(t, "HSET", "stint:{rules}", fmt.Sprint(id), row)
+}
+
 // config takes the rules of the table, and has one of its own.
 func (r *ruleTable) config() string {
 	return "rules_from: {store: '" + r.url + "', key: path}\n" + `
@@ -123,13 +138,16 @@ func quotaOf(p *process, user, path, rule string) (n int64) {
 	return -1
 }
 
-// TestRulesTable has three processes follow a table: a hundred changes, by SQL and
+// TestRulesTable has three processes follow a table: a hundred changes, by hand and
 // by Put in turn, each in force everywhere within a second.
 func TestRulesTable(t *testing.T) {
-	for _, kind := range ruleTables {
+	for _, kind := range append(ruleTables, redisTable) {
 		t.Run(kind.name, func(t *testing.T) {
 			table := kind.open(t)
-			table.execute(t, "INSERT INTO stint_rule (name, path, calls, period_ms) VALUES ('query', '/entity/#/table/query', 1000, 3600000)")
+			query := rules.Row{Enabled: true, Name: "query", Path: "/entity/#/table/query", Calls: 1000, PeriodMS: 3_600_000}
+			if _, err := table.source.Put(t.Context(), query, "ann"); err != nil {
+				t.Fatal(err)
+			}
 			nodes := []*process{serve(t, hello, table.config()), serve(t, hello, table.config()), serve(t, hello, table.config())}
 			for i, node := range nodes {
 				if q := quota(node, "/Entity//12;x/table/query/", "query"); q != 1000 {
@@ -140,7 +158,7 @@ func TestRulesTable(t *testing.T) {
 			for change := int64(1); change <= 100; change++ {
 				want := 1000 + change
 				if change%2 == 0 {
-					table.execute(t, fmt.Sprintf("UPDATE stint_rule SET calls = %d WHERE name = 'query'", want))
+					table.setCalls(t, 1, want)
 				} else {
 					row, err := table.source.Get(t.Context(), 1)
 					if err != nil {
@@ -387,6 +405,58 @@ var sqliteTable = struct {
 	t.Cleanup(func() { s.Close() })
 	return ruleTable{url: "sqlite:" + file, source: s.Rules(), db: sqlDB(t, "sqlite", file)}
 }}
+
+var redisTable = struct {
+	name string
+	open func(t *testing.T) ruleTable
+}{"redis", func(t *testing.T) ruleTable {
+	server := servertest.StartRedis(t)
+	r := ruleTable{url: server.URL, server: &server.Process, redis: server}
+	migrated(t, r.url)
+	s, err := redis.Open(t.Context(), r.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	r.source = s.Rules()
+	return r
+}}
+
+var redisFence = regexp.MustCompile("(?s)```sh\n(redis-cli .*?)```")
+
+// TestRulesInRedis runs the commands of the manual.
+func TestRulesInRedis(t *testing.T) {
+	text, err := os.ReadFile("../../docs/rules-in-a-database.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fences := redisFence.FindAllStringSubmatch(string(text), -1)
+	yaml := regexp.MustCompile("(?s)```yaml\nversion: 1\nproxy: [^\n]*\nrules_from: [^\n]*\n(.*?)```").FindStringSubmatch(string(text))
+	if len(fences) != 6 || yaml == nil {
+		t.Fatalf("%d commands, want 6, and a configuration: %v", len(fences), yaml)
+	}
+	table := redisTable.open(t)
+	p := serve(t, hello, "rules_from: {store: '"+table.url+"'}\n"+yaml[1])
+	_, port, _ := strings.Cut(table.server.Address, ":")
+	const query, file = "/repo/v1/entity/syn12/table/query", "/file/v1/file/7"
+	for i, holds := range []func() bool{
+		func() bool { return quota(p, query, "rule-1") == 10 },
+		func() bool { return quota(p, query, "rule-1") == 20 },
+		func() bool { return quota(p, query, "rule-1") == -1 },
+		func() bool { return quotaOf(p, "ann", file, "uploads") == 30 },
+		func() bool { return quotaOf(p, "ann", file, "uploads") == -1 },
+		func() bool { return strings.Contains(p.text(p.api+"/metrics"), "stint_rules_table_rows 1\n") },
+	} {
+		command := strings.Replace(fences[i][1], "redis-cli", "redis-cli -p "+port, 1)
+		if out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", command, err, out)
+		}
+		within(t, 5*time.Second, "what the manual says of "+command, holds)
+	}
+	if strings.Contains(p.log.String(), "rules table: ") {
+		t.Errorf("a row of the manual is wrong: %s", shortLog(p.log.String()))
+	}
+}
 
 // deleted returns the answer to a DELETE.
 func deleted(p *process, path string) int {

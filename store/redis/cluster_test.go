@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
 	"github.com/stint-dev/stint/limit/limittest"
+	"github.com/stint-dev/stint/rules/rulestest"
 	"github.com/stint-dev/stint/store/redis"
 )
 
@@ -25,6 +26,8 @@ func TestCluster(t *testing.T) {
 		s.url = nodes.Nodes[0].URL // one leads to the others
 	}
 	t.Run("conformance", func(t *testing.T) { limittest.Run(t, s.harness()) })
+	t.Run("rules", func(t *testing.T) { rulestest.Run(t, s.rules()) })
+	t.Run("rules with a hash tag in the prefix", func(t *testing.T) { rulestest.Run(t, (&server{url: s.url, tag: "{stint}"}).rules()) })
 	t.Run("a caller's limits lie together", func(t *testing.T) { callersLimits(t, s) })
 	t.Run("a hash tag in the prefix", func(t *testing.T) { oneSlot(t, &server{url: s.url, tag: "{stint}"}) })
 	if nodes != nil {

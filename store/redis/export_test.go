@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/stint-dev/stint/rules"
 )
 
 // SetClock makes s decide by the instant that key holds. What Redis drops, by
@@ -19,3 +21,7 @@ func CheckInfo(text string, log *slog.Logger) error { return checkInfo(readInfo(
 
 // Name returns what key is called in Redis.
 func (s *Store) Name(key string) string { return s.name(key) }
+
+// ReadRow and WriteRow are what a row is in Redis.
+func ReadRow(text string) rules.Row  { return readRow(text) }
+func WriteRow(row *rules.Row) string { return writeRow(row) }

@@ -28,7 +28,11 @@ func (s *Store) Notify(ctx context.Context, message string) error {
 
 // Listen implements [limit.Notifier]. It has a connection of its own.
 func (s *Store) Listen(ctx context.Context, heard func(message string)) error {
-	if err := s.enter(ctx, "listen", nil); err != nil {
+	return s.listen(ctx, "listen", s.channel, heard)
+}
+
+func (s *Store) listen(ctx context.Context, op, channel string, heard func(message string)) error {
+	if err := s.enter(ctx, op, nil); err != nil {
 		return err
 	}
 	client, release := s.client.Dedicate()
@@ -45,12 +49,12 @@ func (s *Store) Listen(ctx context.Context, heard func(message string)) error {
 	}})
 	// In a cluster the first command says which node the connection is to. It is
 	// the one that Notify goes through: another hears of a message later.
-	err := client.Do(ctx, client.B().Mget().Key(s.channel).Build()).Error()
+	err := client.Do(ctx, client.B().Mget().Key(channel).Build()).Error()
 	if err == nil {
-		err = client.Do(ctx, client.B().Subscribe().Channel(s.channel).Build()).Error()
+		err = client.Do(ctx, client.B().Subscribe().Channel(channel).Build()).Error()
 	}
 	if err != nil {
-		return s.fault("listen", false, err)
+		return s.fault(op, false, err)
 	}
 	heard("")
 	for {
@@ -58,11 +62,11 @@ func (s *Store) Listen(ctx context.Context, heard func(message string)) error {
 		case message := <-messages:
 			heard(message)
 		case err := <-lost:
-			return s.fault("listen", false, fmt.Errorf("the connection was lost: %w", cmp.Or(err, io.EOF)))
+			return s.fault(op, false, fmt.Errorf("the connection was lost: %w", cmp.Or(err, io.EOF)))
 		case <-s.ending:
-			return s.fault("listen", false, limit.ErrClosed)
+			return s.fault(op, false, limit.ErrClosed)
 		case <-ctx.Done():
-			return s.fault("listen", false, ctx.Err())
+			return s.fault(op, false, ctx.Err())
 		}
 	}
 }

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/servertest"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
+	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/store/redis"
 )
 
@@ -63,7 +65,35 @@ func everything(t *testing.T, s *redis.Store) error {
 		}
 	}
 	<-heard
-	return nil
+	return everyRule(t, s.Rules())
+}
+
+// everyRule uses every command that a table of rules sends.
+func everyRule(t *testing.T, s rules.Source) error {
+	ctx := t.Context()
+	row, err := s.Put(ctx, rules.Row{Path: "/x", Calls: 1, PeriodMS: 1}, "ann")
+	if err == nil {
+		_, err = s.List(ctx, 0, 1)
+	}
+	if err == nil {
+		_, err = s.History(ctx, rules.HistoryQuery{Limit: 1})
+	}
+	if err == nil {
+		_, err = s.Version(ctx)
+	}
+	if err == nil {
+		_, err = s.Get(ctx, row.ID)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	watched := s.(rules.Watcher).Watch(ctx, stop)
+	if err == nil && !errors.Is(watched, context.Canceled) {
+		err = watched
+	}
+	if err == nil {
+		err = s.Delete(t.Context(), row.ID, row.Revision, "ann")
+	}
+	return err
 }
 
 func TestRightsOfTheScriptAreEnough(t *testing.T) {
