@@ -93,13 +93,21 @@ func (l *loading) findTableStore(text *string, dir, field, what string) {
 	*text = store
 }
 
-// tableStores are the kinds of store that have tables, for slots and for rules.
-var tableStores = []string{"sqlite", "postgres", "postgresql", "mysql", "mariadb", "env"}
+// tableStores are the kinds of store that have tables: those for slots, and those
+// for rules besides.
+var (
+	tableStores = []string{"sqlite", "postgres", "postgresql", "mysql", "mariadb", "env"}
+	ruleStores  = []string{"mongodb", "mongodb+srv"}
+)
 
 // checkTableStore is checkStore for what is kept in tables.
 func checkTableStore(text, what string) error {
-	if kind, _, _ := strings.Cut(text, ":"); text != off && !slices.Contains(tableStores, kind) {
-		return fmt.Errorf("%s cannot keep %s; off, sqlite:FILE, env:NAME, or the URL of a postgres, mysql or mariadb is allowed", quote(kind), what)
+	kinds, urls := tableStores, "postgres, mysql or mariadb"
+	if what == "rules" {
+		kinds, urls = slices.Concat(tableStores, ruleStores), "postgres, mysql, mariadb or mongodb"
+	}
+	if kind, _, _ := strings.Cut(text, ":"); text != off && !slices.Contains(kinds, kind) {
+		return fmt.Errorf("%s cannot keep %s; off, sqlite:FILE, env:NAME, or the URL of a %s is allowed", quote(kind), what, urls)
 	}
 	if text == off {
 		return nil
