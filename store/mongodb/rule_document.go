@@ -31,15 +31,15 @@ var isOdd = func() bson.D {
 type ruleDocument struct{ raw bson.Raw }
 
 // field returns a field, which is null if there is none.
-func (d ruleDocument) field(name string) bson.RawValue {
-	if v := d.raw.Lookup(name); v.Type != 0 && v.Type != bson.TypeUndefined {
+func (d ruleDocument) field(name ...string) bson.RawValue {
+	if v := d.raw.Lookup(name...); v.Type != 0 && v.Type != bson.TypeUndefined {
 		return v
 	}
 	return bson.RawValue{Type: bson.TypeNull}
 }
 
 // stint returns a field of those that Stint keeps.
-func (d ruleDocument) stint(name string) bson.RawValue { return d.raw.Lookup("stint", name) }
+func (d ruleDocument) stint(name string) bson.RawValue { return d.field("stint", name) }
 
 func (d ruleDocument) revision() int64 {
 	n, _ := whole(d.stint("revision"))
@@ -92,9 +92,6 @@ func (d ruleDocument) version() bson.D {
 func (d ruleDocument) same() bson.D {
 	same := bson.D{{Key: "_id", Value: d.raw.Lookup("_id")}}
 	equal := func(name string, v bson.RawValue) {
-		if v.Type == 0 {
-			v = bson.RawValue{Type: bson.TypeNull}
-		}
 		same = append(same, bson.E{Key: name, Value: bson.D{{Key: "$eq", Value: v}}})
 	}
 	for _, name := range ruleFields {
