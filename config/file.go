@@ -73,7 +73,7 @@ type Delivery struct {
 
 // RulesFrom is a table with more rules.
 type RulesFrom struct {
-	Store string         `yaml:"store" doc:"Where the table is: sqlite:FILE, the URL of a PostgreSQL, MySQL, MariaDB or Redis database, or env:NAME, the environment variable that holds one of these. A relative FILE is looked for beside the configuration. Default off."`
+	Store string         `yaml:"store" doc:"Where the table is: sqlite:FILE, the URL of a PostgreSQL, MySQL, MariaDB, MongoDB or Redis database, or env:NAME, the environment variable that holds one of these. A relative FILE is looked for beside the configuration. Default off."`
 	Every rules.Duration `yaml:"every" doc:"How often to ask whether the table has changed, 10ms to 10s. Default 200ms."`
 	Key   []string       `yaml:"key" doc:"What the rows in the plain form count by, as a rule's key. Default: user|ip."`
 }

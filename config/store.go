@@ -96,13 +96,13 @@ func (l *loading) findTableStore(text *string, dir, field, what string) {
 // tableStores are the kinds of store that keep slots, and those that keep rules.
 var tableStores = map[string][]string{
 	"slots": {"sqlite", "postgres", "postgresql", "mysql", "mariadb", "env"},
-	"rules": {"sqlite", "postgres", "postgresql", "mysql", "mariadb", "redis", "rediss", "env"},
+	"rules": {"sqlite", "postgres", "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv", "redis", "rediss", "env"},
 }
 
 // tableHelp says so.
 var tableHelp = map[string]string{
 	"slots": "postgres, mysql or mariadb",
-	"rules": "postgres, mysql, mariadb or redis",
+	"rules": "postgres, mysql, mariadb, mongodb or redis",
 }
 
 // checkTableStore is checkStore for what only some stores keep.

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/stint-dev/stint/internal/servertest"
 	"github.com/stint-dev/stint/rules"
@@ -455,6 +458,45 @@ func TestRulesInRedis(t *testing.T) {
 	}
 	if strings.Contains(p.log.String(), "rules table: ") {
 		t.Errorf("a row of the manual is wrong: %s", shortLog(p.log.String()))
+	}
+}
+
+// TestRulesInMongoDB does to a collection what the manual does in mongosh.
+func TestRulesInMongoDB(t *testing.T) {
+	url := servertest.StartMongoDB(t).URL + "/stint"
+	migrated(t, url)
+	client, err := mongo.Connect(options.Client().ApplyURI(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	table := client.Database("stint").Collection("stint_rule")
+	p := serve(t, hello, "rules_from: {store: '"+url+"', key: path}\n")
+	path := bson.D{{Key: "path", Value: "/x"}}
+	set := func(field string, value any) func() error {
+		return func() error {
+			_, err := table.UpdateOne(t.Context(), path, bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: value}}}})
+			return err
+		}
+	}
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want int64
+	}{
+		{"an insert", func() error {
+			_, err := table.InsertOne(t.Context(), append(path, bson.E{Key: "calls", Value: 10}, bson.E{Key: "period_ms", Value: 60_000}))
+			return err
+		}, 10},
+		{"an update", set("calls", 20), 20},
+		{"one that switches it off", set("enabled", false), -1},
+		{"one that switches it on", set("enabled", true), 20},
+		{"a removal", func() error { _, err := table.DeleteOne(t.Context(), path); return err }, -1},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 5*time.Second, step.what, func() bool { return quota(p, "/x", "rule-1") == step.want })
 	}
 }
 

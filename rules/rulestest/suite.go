@@ -29,6 +29,9 @@ type Harness struct {
 	// Session begins a session with the database of the last Open, as people
 	// have, and returns what runs SQL in it. nil: there is no SQL.
 	Session func(t testing.TB) (run func(sql string))
+	// Schemaless says that the database takes what no row may be, and that what a
+	// Session runs knows no transactions.
+	Schemaless bool
 	// Break cuts the connection to the table of the last Open until repair is called.
 	Break func(t testing.TB) (repair func())
 	// OneWriter says that who changes a row waits for whoever changes another.
@@ -430,8 +433,8 @@ func bySQL(t *testing.T, h Harness) {
 }
 
 func schema(t *testing.T, h Harness) {
-	if h.Session == nil {
-		t.Skip("there is no SQL")
+	if h.Session == nil || h.Schemaless {
+		t.Skip("there is no SQL, or no schema")
 	}
 	s := closed(t, h.Open)
 	put(t, s, plain("/taken", 1), "ann")
@@ -474,8 +477,8 @@ type recorder struct {
 func (r *recorder) Fatalf(string, ...any) { r.failed = true; panic("stopped") }
 
 func lateCommit(t *testing.T, h Harness) {
-	if h.Session == nil {
-		t.Skip("there is no SQL")
+	if h.Session == nil || h.Schemaless {
+		t.Skip("there are no transactions")
 	}
 	clients := h.clients(t)
 	early, late := put(t, clients[0], plain("/early", 1), "ann"), put(t, clients[0], plain("/late", 1), "ann")

@@ -19,6 +19,8 @@
 // index that [Migrate] makes, a minute later or two. On a server without a TTL
 // monitor they stay.
 //
+// Rules may be in a collection, too: [Store.Rules].
+//
 // # What to set
 //
 // The URL sets everything about the connection: TLS, the user, timeouts, the
@@ -35,7 +37,7 @@
 //
 // # What it was tried on
 //
-// All the tests, limittest with two clients included, pass on mongo-java-server
+// All the tests, limittest and rulestest with two clients included, pass on mongo-java-server
 // 1.47.0, made to claim the version of MongoDB 4.4, which is the oldest that the
 // driver speaks to. It executes one command after another and so is more orderly
 // than MongoDB. STINT_TEST_MONGODB_URL names a MongoDB to run them on. As long

@@ -12,7 +12,9 @@ const (
 	collection = "stint_state"
 	indexName  = "stint_expire"
 	// schemaID is the _id of the document that holds the schema's version. It
-	// is no binary value, so no key has it.
+	// is no binary value, so no key has it. The version says what documents mean;
+	// a program that knows nothing of a collection leaves it alone, so one more is
+	// no other version.
 	schemaID = "stint"
 	schema   = 1
 )
@@ -47,6 +49,44 @@ func steps() []step {
 				}}},
 			},
 		},
+		{
+			makes: "collection " + ruleCollection + " with unique indexes on id, name and path",
+			command: bson.D{
+				{Key: "createIndexes", Value: ruleCollection},
+				{Key: "indexes", Value: bson.A{unique("id", ruleID), unique("name", ruleName), unique("path", rulePath)}},
+			},
+		},
+		{
+			makes: "collection " + changeCollection + " with the index " + changeRow,
+			command: bson.D{
+				{Key: "createIndexes", Value: changeCollection},
+				{Key: "indexes", Value: bson.A{bson.D{
+					{Key: "key", Value: bson.D{{Key: "id", Value: 1}, {Key: "_id", Value: -1}}},
+					{Key: "name", Value: changeRow},
+				}}},
+			},
+		},
+		{
+			makes: "collection " + countCollection,
+			command: bson.D{
+				{Key: "update", Value: countCollection},
+				{Key: "updates", Value: bson.A{bson.D{
+					{Key: "q", Value: bson.D{{Key: "_id", Value: schemaID}}},
+					{Key: "u", Value: bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: "n", Value: int64(0)}, {Key: "id", Value: int64(0)}}}}},
+					{Key: "upsert", Value: true},
+				}}},
+			},
+		},
+	}
+}
+
+// unique is an index by which no two documents that have a field have one value in it.
+func unique(field, name string) bson.D {
+	return bson.D{
+		{Key: "key", Value: bson.D{{Key: field, Value: 1}}},
+		{Key: "name", Value: name},
+		{Key: "unique", Value: true},
+		{Key: "sparse", Value: true},
 	}
 }
 

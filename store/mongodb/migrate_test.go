@@ -10,7 +10,13 @@ import (
 
 func TestMigrate(t *testing.T) {
 	d := start(t)
-	everything := []string{"collection stint_state with the TTL index stint_expire", "schema version 1"}
+	everything := []string{
+		"collection stint_state with the TTL index stint_expire",
+		"schema version 1",
+		"collection stint_rule with unique indexes on id, name and path",
+		"collection stint_rule_change with the index stint_rule_change_row",
+		"collection stint_rule_count",
+	}
 	t.Run("twice", func(t *testing.T) {
 		u := d.empty(t)
 		for _, want := range [][]string{everything, nil} {
@@ -69,6 +75,67 @@ db.runCommand({
       "u": {
         "$setOnInsert": {
           "schema": 1
+        }
+      },
+      "upsert": true
+    }
+  ]
+})
+// collection stint_rule with unique indexes on id, name and path
+db.runCommand({
+  "createIndexes": "stint_rule",
+  "indexes": [
+    {
+      "key": {
+        "id": 1
+      },
+      "name": "stint_rule_id",
+      "unique": true,
+      "sparse": true
+    },
+    {
+      "key": {
+        "name": 1
+      },
+      "name": "stint_rule_name",
+      "unique": true,
+      "sparse": true
+    },
+    {
+      "key": {
+        "path": 1
+      },
+      "name": "stint_rule_path",
+      "unique": true,
+      "sparse": true
+    }
+  ]
+})
+// collection stint_rule_change with the index stint_rule_change_row
+db.runCommand({
+  "createIndexes": "stint_rule_change",
+  "indexes": [
+    {
+      "key": {
+        "id": 1,
+        "_id": -1
+      },
+      "name": "stint_rule_change_row"
+    }
+  ]
+})
+// collection stint_rule_count
+db.runCommand({
+  "update": "stint_rule_count",
+  "updates": [
+    {
+      "q": {
+        "_id": "stint"
+      },
+      "u": {
+        "$setOnInsert": {
+          "n": 0,
+          "id": 0
         }
       },
       "upsert": true
