@@ -63,8 +63,8 @@ func isRuleAnswer(err error) bool {
 }
 
 // do calls f, once the rows are settled, and returns its error as op's. write says
-// that f changes a row.
-func (r *source) do(ctx context.Context, op string, write bool, f func() error) error {
+// that f changes a row. f is told what they are in total.
+func (r *source) do(ctx context.Context, op string, write bool, f func(settled total) error) error {
 	if err := r.store.enter(ctx, op); err != nil {
 		err = errors.Unwrap(err)
 		if errors.Is(err, limit.ErrClosed) {
@@ -73,10 +73,10 @@ func (r *source) do(ctx context.Context, op string, write bool, f func() error) 
 		return &rules.SourceError{Store: "mongodb", Op: op, Err: err}
 	}
 	defer r.store.inside.RUnlock()
-	_, err := r.settle(ctx)
+	sum, err := r.settle(ctx)
 	sent := false
 	if err == nil {
-		err = f()
+		err = f(sum)
 		sent = write && !unsent(err)
 	}
 	if err == nil || isRuleAnswer(err) {
@@ -107,17 +107,16 @@ func (r *source) check(ctx context.Context) error {
 
 // Version implements [rules.Source].
 func (r *source) Version(ctx context.Context) (version int64, err error) {
-	err = r.do(ctx, "version", false, func() error {
-		sum, err := r.settle(ctx)
+	err = r.do(ctx, "version", false, func(sum total) error {
 		version = sum.version()
-		return err
+		return nil
 	})
 	return version, err
 }
 
 // List implements [rules.Source].
 func (r *source) List(ctx context.Context, after int64, limit int) (rows []rules.Row, err error) {
-	err = r.do(ctx, "list", false, func() error {
+	err = r.do(ctx, "list", false, func(total) error {
 		answer, err := r.rows.Find(ctx, bson.D{{Key: "id", Value: bson.D{{Key: "$gt", Value: after}}}, isThere},
 			options.Find().SetSort(bson.D{{Key: "id", Value: 1}}).SetLimit(int64(limit)))
 		if err != nil {
@@ -139,7 +138,7 @@ func (r *source) List(ctx context.Context, after int64, limit int) (rows []rules
 
 // Get implements [rules.Source].
 func (r *source) Get(ctx context.Context, id int64) (row rules.Row, err error) {
-	err = r.do(ctx, "get", false, func() error {
+	err = r.do(ctx, "get", false, func(total) error {
 		d, err := r.find(ctx, id)
 		if err == nil {
 			row = d.row()
@@ -164,7 +163,7 @@ func (r *source) Put(ctx context.Context, row rules.Row, by string) (put rules.R
 	if err := errors.Join(row.Check(), rules.CheckBy(by)); err != nil {
 		return rules.Row{}, err
 	}
-	err = r.do(ctx, "put", true, func() error {
+	err = r.do(ctx, "put", true, func(total) error {
 		found, err := r.expect(ctx, row.ID, row.Revision)
 		if err != nil {
 			return err
@@ -209,7 +208,7 @@ func (r *source) Delete(ctx context.Context, id, revision int64, by string) erro
 	if err := rules.CheckBy(by); err != nil {
 		return err
 	}
-	return r.do(ctx, "delete", true, func() error {
+	return r.do(ctx, "delete", true, func(total) error {
 		found, err := r.expect(ctx, id, revision)
 		if err != nil {
 			return err
@@ -328,7 +327,7 @@ func (r *source) count(ctx context.Context, row *rules.Row, next bool) (n int64,
 
 // History implements [rules.Source].
 func (r *source) History(ctx context.Context, q rules.HistoryQuery) (changes []rules.Change, err error) {
-	err = r.do(ctx, "history", false, func() error {
+	err = r.do(ctx, "history", false, func(total) error {
 		filter := bson.D{}
 		if q.Row != 0 {
 			filter = append(filter, bson.E{Key: "id", Value: q.Row})
