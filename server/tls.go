@@ -25,13 +25,7 @@ func newTLS(name string, spec config.ListenerTLS, logger *slog.Logger) (*tls.Con
 	if err := c.read(); err != nil {
 		return nil, fmt.Errorf("tls.%s: %w", name, err)
 	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"},
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return c.current(), nil
-		},
-	}, nil
+	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current(), nil }}, nil
 }
 
 // certificates are those of one listener, as they were read last.
