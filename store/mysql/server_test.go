@@ -60,7 +60,9 @@ func database(t testing.TB, server string) string {
 	t.Helper()
 	name := fmt.Sprintf("stint_test_%d_%d", os.Getpid(), databases.Add(1))
 	execute(t, server, "CREATE DATABASE "+name)
-	t.Cleanup(func() { execute(t, server, "DROP DATABASE "+name) })
+	// Without a bound, a transaction that a failed test has left would hold it up
+	// for a day.
+	t.Cleanup(func() { execute(t, server, "SET lock_wait_timeout = 10; DROP DATABASE "+name) })
 	return at(t, server, nil, "", name)
 }
 
