@@ -86,13 +86,22 @@
 // room while the others happen to be quiet makes them wait until one of its requests is
 // over. So some seats may be held for what the others lately needed.
 //
-// The demand d(t) is the number of seats that t holds and waits for, at most its cap;
-// m(t) and s(t) are its mean and standard deviation over the recent past (Memory,
-// exponentially forgotten). The level is the share of the heaviest tenants, for each
-// unit of weight, of what the lighter ones leave:
+// The demand d(t) is the number of seats that t holds and waits for, at most its cap.
+// What waits counts no further than it came within the last E(t), each request
+// forgotten with age at that rate: t would hold that much if it were alone, and
+// what else has piled up behind others says nothing of what t needs. m(t) and s(t)
+// are the mean and the standard deviation of d(t) over the recent past (Memory,
+// exponentially forgotten).
 //
-//	light = { t : m(t) + z·s(t) <= level·w(t) }, but never the heaviest
-//	level = (C - sum m - z·sqrt(sum s²), both over light) / weight of the others
+// The level is the share of the tenants that want most, for each unit of weight, of what
+// the others leave who are content with less. In order of (m(t) + max(z, 0)·s(t)) / w(t),
+// greatest first, tenants are counted among those that want most until
+//
+//	level = (C - sum m - z·sqrt(sum s²), both over the others) / weight of these
+//
+// is enough for each of the others alone. The sum of many is steadier than each of them,
+// so it is the others together that are given room: 19 tenants that hold half a seat
+// each need no more of it than one that holds as many seats as all of them.
 //
 // z is the normal quantile of Guarantee, the dial, which at 0 means no guarantees: z is 0
 // at 0.5, 1.28 at 0.9, 2.33 at 0.99. The share of t is level·w(t) in whole seats, at least one.
@@ -105,7 +114,8 @@
 //     free - c >= sum over others of (m' - u') + z·sqrt(sum over others of s'²)
 //
 // where m' is m up to the share, s' is s as far as m + z·s stays within it, and u' is
-// what the tenant holds, as far as m' + z·s'. So a tenant is blocked by guarantees only
+// what the tenant holds, as far as m' + max(z, 3)·s', which is what it may be expected to
+// hold at times, while others happen to hold less. So a tenant is blocked by guarantees only
 // while it holds its share; nobody starves. When a tenant becomes idle, m and s decay;
 // after twice Memory they count as 0, and the seats that were held for it are free. With one tenant alone there
 // are no others, and nothing is held.

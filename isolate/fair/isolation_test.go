@@ -88,6 +88,14 @@ func (i incident) String() string {
 // oneVictim has 192 requests a second of 50 ms with some spread: 9.6 seats.
 var oneVictim = []load{{tenant: "victim", rate: 192, runs: exponential(50 * time.Millisecond)}}
 
+// manyVictims are 19 that have as many together.
+func manyVictims() (victims []load) {
+	for i := range 19 {
+		victims = append(victims, load{tenant: fmt.Sprint("victim", i), rate: 192. / 19, runs: exponential(50 * time.Millisecond)})
+	}
+	return victims
+}
+
 func noisy(runs time.Duration) load {
 	return load{tenant: "noisy", rate: 15 * incidentSeats / runs.Seconds(), runs: constant(runs)}
 }
@@ -113,7 +121,9 @@ func TestNeighboursDoNotNotice(t *testing.T) {
 		{"requests of 5s, guarantee of 0.35", 0.35, oneVictim, noisy(5 * time.Second), 1.25, 0.95},
 		{"requests of 5s, strict", 0.85, oneVictim, noisy(5 * time.Second), 1.05, 0.85},
 		{"a fleet of devices, fair", 0, fleet(), load{tenant: "noisy", rate: 1200, runs: constant(200 * time.Millisecond)}, 1.15, 0.99},
-		{"a fleet of devices, requests of 5s", 0.85, fleet(), load{tenant: "noisy", rate: 1200, runs: constant(5 * time.Second)}, 1.25, 0.9},
+		{"many victims, requests of 5s, guarantee of 0.35", 0.35, manyVictims(), noisy(5 * time.Second), 1.25, 0.95},
+		{"many victims, requests of 5s, strict", 0.85, manyVictims(), noisy(5 * time.Second), 1.05, 0.85},
+		{"a fleet of devices, requests of 5s", 0.9, fleet(), load{tenant: "noisy", rate: 1200, runs: constant(5 * time.Second)}, 1.25, 0.9},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

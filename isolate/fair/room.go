@@ -49,6 +49,7 @@ type Room struct {
 	swept                time.Duration
 	level                float64 // of the last sweep
 	needs, most, spreads float64 // sums over the tenants: need, what they hold of most, spread²
+	byDemand             []*tenant
 	behind               behind
 	gradient             gradient
 
@@ -82,6 +83,8 @@ func (r *Room) Arrive(now time.Duration, q *Request) ([]*Request, error) {
 	q.Arrived, q.Reason, q.RetryAfter, q.first, q.at = r.now, None, 0, -1, -1
 	t := r.tenant(q)
 	q.tenant = t
+	t.observe(r.now, r.config.Memory)
+	t.recent += float64(q.cost)
 	switch {
 	case r.closed:
 		r.refuse(q, Closed)

@@ -1,7 +1,9 @@
 package fair
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -39,7 +41,7 @@ func (r *Room) sweep() {
 			if r.z > 0 {
 				t.spread = min(t.spread, (share-t.need)/r.z)
 			}
-			t.most = max(0, t.need+r.z*t.spread)
+			t.most = max(0, t.need+max(r.z, 3)*t.spread)
 		}
 		r.needs += t.need
 		r.spreads += t.spread * t.spread
@@ -50,41 +52,31 @@ func (r *Room) sweep() {
 	}
 }
 
-// levelNow returns the share for each unit of weight.
+// levelNow returns the share for each unit of weight: the greatest at which those
+// whose demand stays within it, taken together, leave as much to the others.
 func (r *Room) levelNow() float64 {
 	if len(r.all) == 0 {
 		return MaxSeats
 	}
-	heaviest, weights := r.all[0], 0.0
-	for _, t := range r.all {
-		t.light = false
-		weights += float64(t.plan.Weight)
-		if t.mean/float64(t.plan.Weight) > heaviest.mean/float64(heaviest.plan.Weight) {
-			heaviest = t
-		}
+	mean, variance, heavy := 0.0, 0.0, 0.0
+	r.byDemand = append(r.byDemand[:0], r.all...)
+	for _, t := range r.byDemand {
+		t.wants = (t.mean + max(0, r.z)*math.Sqrt(t.variance())) / float64(t.plan.Weight)
+		mean += t.mean
+		variance += t.variance()
 	}
-	equal := float64(r.seats) / weights
-	level := equal
-	// Each round finds more light ones, or ends.
-	for range 16 {
-		heavy, mean, variance, more := 0.0, 0.0, 0.0, false
-		for _, t := range r.all {
-			share := level * float64(t.plan.Weight)
-			if !t.light && t != heaviest && t.mean <= share && t.mean+r.z*math.Sqrt(t.variance()) <= max(1, share) {
-				t.light, more = true, true
-			}
-			if t.light {
-				mean += t.mean
-				variance += t.variance()
-			} else {
-				heavy += float64(t.plan.Weight)
-			}
-		}
-		level = max(equal, (float64(r.seats)-mean-r.z*math.Sqrt(variance))/heavy)
-		if !more {
+	slices.SortFunc(r.byDemand, func(a, b *tenant) int { return cmp.Compare(b.wants, a.wants) })
+	level := 0.0
+	for _, t := range r.byDemand {
+		if heavy > 0 && t.wants <= level {
 			break
 		}
+		mean -= t.mean
+		variance -= t.variance()
+		heavy += float64(t.plan.Weight)
+		level = (float64(r.seats) - mean - r.z*math.Sqrt(max(0, variance))) / heavy
 	}
+	clear(r.byDemand)
 	return level
 }
 

@@ -45,11 +45,12 @@ type tenant struct {
 
 	// What it wanted lately.
 	seen         time.Duration // up to when what follows is counted
+	recent       float64       // seats for what came within the time that a request runs
 	mean, square float64       // of the demand
 	share        int           // seats that it gets whatever others need
 	need, spread float64       // m', s'
 	most         float64       // m' + z·s'
-	light        bool
+	wants        float64       // the most of its usual demand, for a unit of weight
 
 	// CoDel.
 	until      time.Duration // the end of the interval
@@ -104,7 +105,9 @@ func (t *tenant) observe(now, memory time.Duration) {
 	t.seen = now
 	t.held += dt * time.Duration(t.use)
 	t.waited += dt * time.Duration(t.waiting)
-	d := float64(min(t.use+t.waitingSeats, t.cap))
+	runs := float64(orDefault(t.runs, firstEstimate))
+	t.recent *= runs / (runs + float64(dt))
+	d := min(float64(t.use)+min(float64(t.waitingSeats), t.recent), float64(t.cap))
 	// The implicit step of exponential forgetting: stable however long dt is.
 	a := float64(dt) / float64(memory+dt)
 	t.mean += a * (d - t.mean)
