@@ -134,6 +134,7 @@ func (c benchSlotsCommand) Run(ctx context.Context, std streams) error {
 
 type isolationCommand struct {
 	Handler   []string      `enum:"short,longer,noisy-long,cpu" default:"short,longer,noisy-long,cpu" placeholder:"NAME,..." help:"What the service does: short waits 50ms, longer 200ms, noisy-long 50ms but 5s for the noisy tenant, cpu computes for 20ms (default: ${default})."`
+	Spread    string        `enum:"tenth,exponential" default:"tenth" placeholder:"NAME" help:"How far the others' requests are from that: tenth, give or take a tenth, or exponential, most shorter and a few much longer (default: ${default})."`
 	Seats     int           `default:"32" placeholder:"N" help:"How many requests run at once; with cpu it is the number of cores (default: ${default})."`
 	Guarantee []int         `default:"0,90" placeholder:"N,..." help:"Settings of isolation.guarantee to measure (default: ${default})."`
 	Tenants   int           `default:"20" placeholder:"N" help:"How many tenants there are, the noisy one among them (default: ${default})."`
@@ -141,6 +142,7 @@ type isolationCommand struct {
 	Every     time.Duration `default:"30s" help:"How often a device asks (default: ${default})."`
 	Factor    int           `default:"1500" placeholder:"N" help:"How many times as often those of the noisy tenant ask (default: ${default})."`
 	Duration  time.Duration `default:"10s" help:"How long the incident lasts in one measurement (default: ${default})."`
+	Settle    time.Duration `default:"0s" help:"How much of that is left out of the figures, at its beginning (default: ${default})."`
 	Rounds    int           `default:"1" help:"How often everything is measured; the medians are reported (default: ${default})."`
 	Full      bool          `help:"Take 3 rounds of a minute each, about 80 minutes with everything."`
 	JSON      string        `type:"path" placeholder:"FILE" help:"Write the report as JSON."`
@@ -155,7 +157,7 @@ tenants notice, compared with being alone: with Stint's seats in front, with not
 and with one queue for all.
 
     stint bench isolation
-    stint bench isolation --handler noisy-long --every 2400ms --factor 120 --chart chart.svg
+    stint bench isolation --handler noisy-long --spread exponential --every 2400ms --factor 120 --chart chart.svg
 
 Exit codes: 0 done, 1 the others were refused in spite of their seats, or the service
 did not collapse without isolation, so that the load was too small to show anything.`
@@ -163,7 +165,7 @@ did not collapse without isolation, so that the load was too small to show anyth
 
 func (c isolationCommand) Run(ctx context.Context, std streams) error {
 	o := isolation.Options{
-		Tenants: c.Tenants, Devices: c.Devices, Every: c.Every, Factor: c.Factor, Duration: c.Duration,
+		Tenants: c.Tenants, Devices: c.Devices, Every: c.Every, Factor: c.Factor, Duration: c.Duration, Settle: c.Settle,
 		Rounds: c.Rounds, Guarantees: c.Guarantee, Progress: std.err,
 	}
 	if c.Full {
@@ -171,6 +173,7 @@ func (c isolationCommand) Run(ctx context.Context, std streams) error {
 	}
 	for _, h := range isolation.Handlers(c.Seats) {
 		if slices.Contains(c.Handler, h.Name) {
+			h.Exponential = c.Spread == "exponential"
 			o.Handlers = append(o.Handlers, h)
 		}
 	}

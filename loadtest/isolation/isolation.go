@@ -31,6 +31,9 @@ type Options struct {
 	// Duration is how long the incident lasts in each measurement. Before it there
 	// is a quarter of that without it. Defaults to 10s.
 	Duration time.Duration
+	// Settle is how much of Duration is left out of the figures, at its beginning: at
+	// first the noisy one's requests, which began together, end together.
+	Settle time.Duration
 	// Learning is how long the tenants have been there before that, where seats
 	// are kept for what they lately needed. Defaults to 10s.
 	Learning time.Duration
@@ -58,6 +61,10 @@ type Handler struct {
 	// tenant, give or take a tenth: requests that all took the same time would end
 	// in step, which those of no service do.
 	Victims, Noisy time.Duration
+	// Exponential says that the others' requests, not those of the noisy tenant, are
+	// spread more widely than that: exponentially, with a mean of Victims, so most
+	// are short and a few are long.
+	Exponential bool
 	// Spin says that it computes for that long, on one idle core, rather than wait.
 	Spin bool
 }
@@ -106,6 +113,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("factor: %d; 1 to 1000000 is allowed", o.Factor)
 	case o.Duration < time.Second || o.Duration > time.Hour:
 		return fmt.Errorf("duration: %v; 1s to 1h is allowed", o.Duration)
+	case o.Settle < 0 || o.Settle > o.Duration-time.Second:
+		return fmt.Errorf("settle: %v; 0s to %v is allowed, a second less than the duration", o.Settle, o.Duration-time.Second)
 	case o.Rounds < 1 || o.Rounds > 100:
 		return fmt.Errorf("rounds: %d; 1 to 100 are allowed", o.Rounds)
 	case o.victimRate() > mostRate || o.noisyRate() > mostRate:

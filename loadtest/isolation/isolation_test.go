@@ -161,6 +161,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"devices: -1;":           func(o *Options) { o.Devices = -1 },
 		"every: 1µs;":            func(o *Options) { o.Every = time.Microsecond },
 		"factor: -5;":            func(o *Options) { o.Factor = -5 },
+		"settle: 10s;":           func(o *Options) { o.Settle = 10 * time.Second },
 		"duration: 10ms;":        func(o *Options) { o.Duration = 10 * time.Millisecond },
 		"rounds: 101;":           func(o *Options) { o.Rounds = 101 },
 		"guarantee: 100;":        func(o *Options) { o.Guarantees = []int{100} },

@@ -69,6 +69,7 @@ func (b *bench) run(ctx context.Context, h Handler, w way) (*Result, error) {
 		shown = b.Learning
 	}
 	begins := shown + b.lead()
+	counts := begins + b.Settle
 	ends := begins + b.Duration
 	start := time.Now().Add(100 * time.Millisecond)
 
@@ -79,11 +80,14 @@ func (b *bench) run(ctx context.Context, h Handler, w way) (*Result, error) {
 	defer stopNoisy()
 	var asked, served, refused atomic.Int64
 	if !w.alone {
-		load.Go(func() {
+		load.Go(func() { // until the incident, it is a tenant like the others
 			all := arrivals(b.Tenants-1, 1, b.Devices, b.Every, 0, begins)
-			all = append(all, arrivals(b.Tenants-1, 1, b.Devices, b.Every/time.Duration(b.Factor), begins, ends)...)
+			send(noisy, s.url+"/", start, all, mostNoisy, patience, func(sample) {})
+		})
+		load.Go(func() {
+			all := arrivals(b.Tenants-1, 1, b.Devices, b.Every/time.Duration(b.Factor), begins, ends)
 			send(noisy, s.url+noisyPath, start, all, mostNoisy, patience, func(one sample) {
-				if one.due < begins {
+				if one.due < counts {
 					return
 				}
 				asked.Add(1)
@@ -105,7 +109,7 @@ func (b *bench) run(ctx context.Context, h Handler, w way) (*Result, error) {
 			}
 			return s.workerTime()
 		}
-		used = -at(begins)
+		used = -at(counts)
 		used += at(ends)
 	})
 	var mu sync.Mutex
@@ -123,10 +127,11 @@ func (b *bench) run(ctx context.Context, h Handler, w way) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r := judge(victims, begins-shown, ends-shown)
-	r.Utilisation = float64(used) / float64(b.Duration) / float64(h.Seats)
+	r := judge(victims, counts-shown, ends-shown)
+	counted := ends - counts
+	r.Utilisation = float64(used) / float64(counted) / float64(h.Seats)
 	r.NoisyAsked, r.NoisyRefused = asked.Load(), refused.Load()
-	r.NoisyPerSecond = float64(served.Load()) / b.Duration.Seconds()
+	r.NoisyPerSecond = float64(served.Load()) / counted.Seconds()
 	return r, nil
 }
 

@@ -18,6 +18,7 @@ type Settings struct {
 	Every    time.Duration `json:"every_ns"`
 	Factor   int           `json:"factor"`
 	Duration time.Duration `json:"duration_ns"`
+	Settle   time.Duration `json:"settle_ns"`
 	// Handlers are those of the groups.
 	Handlers []Handler `json:"handlers"`
 }
@@ -31,11 +32,15 @@ type group = sidebyside.Group[Result]
 
 func newReport(o *Options, ways []way) *Report {
 	show := sidebyside.Show[Result]
+	length := fmt.Sprintf("%v a way", o.Duration)
+	if o.Settle > 0 {
+		length += fmt.Sprintf(", of which the first %v do not count", o.Settle)
+	}
 	r := &Report{sidebyside.Report[Settings, Result]{
 		Title: "What other tenants notice of a noisy one",
-		About: fmt.Sprintf("%d tenants of %d devices, each asks once in %v, together %s/s; then one tenant's devices ask %d times as often, %s/s; %v a way",
-			o.Tenants-1, o.Devices, o.Every, chart.Number(o.victimRate()), o.Factor, chart.Number(o.noisyRate()), o.Duration),
-		Settings: Settings{o.Tenants, o.Devices, o.Every, o.Factor, o.Duration, o.Handlers},
+		About: fmt.Sprintf("%d tenants of %d devices, each asks once in %v, together %s/s; then one tenant's devices ask %d times as often, %s/s; %s",
+			o.Tenants-1, o.Devices, o.Every, chart.Number(o.victimRate()), o.Factor, chart.Number(o.noisyRate()), length),
+		Settings: Settings{o.Tenants, o.Devices, o.Every, o.Factor, o.Duration, o.Settle, o.Handlers},
 		Rounds:   o.Rounds,
 		Notes: "\nalone: without the noisy one, with nothing in front. stint: seats by a rules file, with that guarantee." +
 			"\nnone: any number wait, first come first served. one queue: " + fmt.Sprint(sharedQueue) + " may wait, and more are refused." +
@@ -69,14 +74,18 @@ func newReport(o *Options, ways []way) *Report {
 }
 
 func (h Handler) about() string {
-	does := "waits"
+	does, spread := "waits", "± 10 %"
 	if h.Spin {
 		does = "computes"
 	}
-	if h.Victims == h.Noisy {
-		return fmt.Sprintf("%d seats, a request %s for %v ± 10 %%", h.Seats, does, h.Victims)
+	if h.Exponential {
+		spread = "in the mean, exponentially distributed"
 	}
-	return fmt.Sprintf("%d seats, a request %s for %v ± 10 %%, one of the noisy tenant for %v", h.Seats, does, h.Victims, h.Noisy)
+	about := fmt.Sprintf("%d seats, a request %s for %v %s", h.Seats, does, h.Victims, spread)
+	if h.Victims != h.Noisy || h.Exponential {
+		about += fmt.Sprintf(", one of the noisy tenant for %v ± 10 %%", h.Noisy)
+	}
+	return about
 }
 
 // times writes how many times b a is.

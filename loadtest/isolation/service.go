@@ -157,11 +157,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.give()
-	length := s.handler.Victims
-	if r.URL.Path == noisyPath {
-		length = s.handler.Noisy
-	}
-	length = time.Duration(float64(length) * (.9 + .2*rand.Float64()))
+	length := s.handler.length(r.URL.Path == noisyPath)
 	if s.handler.Spin {
 		spin(int64(length.Seconds() * 1000 * float64(s.turns)))
 		return
@@ -172,6 +168,18 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-timer.C:
 	case <-s.stop.Done():
 	}
+}
+
+// length draws how long a request runs.
+func (h Handler) length(noisy bool) time.Duration {
+	mean, factor := h.Victims, .9+.2*rand.Float64()
+	switch {
+	case noisy:
+		mean = h.Noisy
+	case h.Exponential:
+		factor = rand.ExpFloat64()
+	}
+	return time.Duration(float64(mean) * factor)
 }
 
 var errQueueFull = errors.New("the queue is full")
