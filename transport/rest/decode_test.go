@@ -115,13 +115,13 @@ func FuzzDecodeAsk(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	schema := newContract(f).schema(f, "components", "schemas", "Ask")
+	misses := newContract(f).Schema(f, "components", "schemas", "Ask")
 	f.Fuzz(func(t *testing.T, body []byte) {
 		ask, err := decodeAsk(body)
 		if err != nil {
 			return
 		}
-		if err := valid(schema, body); err != nil {
+		if err := misses(body); err != nil {
 			t.Fatalf("%s was understood, and is not what the document says: %v", body, err)
 		}
 		text, err := json.Marshal(ask)

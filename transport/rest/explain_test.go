@@ -24,7 +24,7 @@ func (a *testAPI) explain(t testing.TB, body string, headers ...string) *httptes
 	r.URL.Path = "/api/v1/explain"
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
-	a.contract.check(t, r, body, w)
+	a.contract.Check(t, r, body, w)
 	return w
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stint-dev/stint/gate"
+	"github.com/stint-dev/stint/internal/openapitest"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/store/memory"
@@ -25,7 +26,7 @@ import (
 type testAPI struct {
 	http.Handler
 	store    limit.Store
-	contract *contract
+	contract *openapitest.Contract
 }
 
 // The rules of a testAPI.
@@ -77,7 +78,7 @@ func (a *testAPI) post(t testing.TB, body string, headers ...string) *httptest.R
 	r := request(t, body, headers...)
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
-	a.contract.check(t, r, body, w)
+	a.contract.Check(t, r, body, w)
 	return w
 }
 
@@ -95,7 +96,7 @@ func (a *testAPI) get(t testing.TB, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
-	a.contract.check(t, r, "", w)
+	a.contract.Check(t, r, "", w)
 	return w
 }
 

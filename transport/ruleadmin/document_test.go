@@ -4,26 +4,18 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
-
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/gate"
+	"github.com/stint-dev/stint/internal/openapitest"
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/limit/algo"
 	"github.com/stint-dev/stint/rules"
@@ -69,9 +61,8 @@ type testAPI struct {
 	source *rulestest.Memory
 	store  *brokenStore
 	log    *bytes.Buffer
-	seen   map[string]bool
-	root   map[string]any
-	schema *jsonschema.Compiler
+
+	contract *openapitest.Contract
 }
 
 // brokenStore does not answer if it is told so.
@@ -94,62 +85,15 @@ func newTestAPI(t testing.TB, admin *access.Guard) *testAPI {
 		t.Fatal(problems)
 	}
 	set, _ := rules.Compile(f.Spec)
-	a := &testAPI{source: new(rulestest.Memory), store: &brokenStore{Store: memory.New(nil)}, log: new(bytes.Buffer), seen: map[string]bool{}}
+	a := &testAPI{source: new(rulestest.Memory), store: &brokenStore{Store: memory.New(nil)}, log: new(bytes.Buffer), contract: openapitest.New(t, Document)}
+	a.contract.Never = []string{"violated-policies"}
 	limiter := limit.New(a.store, nil)
 	t.Cleanup(func() { limiter.Close() })
 	logger := slog.New(slog.NewTextHandler(a.log, nil))
 	a.Handler = New(gate.New(limiter, &gate.Snapshot{Rules: set}, nil), &Options{
 		Table: &table{source: a.source, file: f}, Source: a.source, Admin: admin, Logger: logger,
 	})
-	var tree any
-	if err := yaml.Unmarshal(Document, &tree); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.root, a.schema = root.(map[string]any), jsonschema.NewCompiler()
-	if err := a.schema.AddResource("openapi.json", root); err != nil {
-		t.Fatal(err)
-	}
 	return a
-}
-
-// at returns what is at a path in the document, or nil, and the path without references.
-func (a *testAPI) at(path ...string) (map[string]any, []string) {
-	node, where := a.root, []string(nil)
-	for _, name := range path {
-		node, _ = node[name].(map[string]any)
-		where = append(where, name)
-		if ref, ok := node["$ref"].(string); ok {
-			node, where = a.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
-		}
-	}
-	return node, where
-}
-
-func first[A, B any](a A, _ B) A { return a }
-
-// valid holds a text against the schema at a path.
-func (a *testAPI) valid(text []byte, path ...string) error {
-	path = slices.Clone(path)
-	for i, name := range path {
-		path[i] = strings.ReplaceAll(name, "/", "~1")
-	}
-	schema, err := a.schema.Compile("openapi.json#/" + strings.Join(path, "/"))
-	if err != nil {
-		return err
-	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	return schema.Validate(value)
 }
 
 // do makes a request and holds the answer against the document. Headers are pairs.
@@ -164,48 +108,7 @@ func (a *testAPI) do(t testing.TB, method, target, body string, headers ...strin
 	}
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
-	path, _, _ := strings.Cut(target, "?")
-	if rest, ok := strings.CutPrefix(path, rulesPath+"/"); ok && path != documentPath {
-		_, verb, deeper := strings.Cut(rest, "/")
-		path = rulesPath + "/{rule}"
-		if deeper {
-			path += "/" + verb
-		}
-	}
-	operation := []string{"paths", path, strings.ToLower(method)}
-	if w.Code == 405 || first(a.at(operation...)) == nil {
-		return w
-	}
-	status := strconv.Itoa(w.Code)
-	answer, where := a.at(append(operation, "responses", status)...)
-	if answer == nil {
-		t.Errorf("%s %s answers %s, which the document does not have: %s", method, target, status, w.Body)
-		return w
-	}
-	a.seen[method+" "+path+" "+status] = true
-	contentType := w.Header().Get("Content-Type")
-	content := append(slices.Clone(where), "content", contentType, "schema")
-	switch {
-	case w.Code == 204:
-	case first(a.at(content...)) == nil:
-		t.Errorf("%s %s %s: Content-Type %s is not in the document", method, target, status, contentType)
-	case strings.HasSuffix(contentType, "json"):
-		if err := a.valid(w.Body.Bytes(), content...); err != nil {
-			t.Errorf("%s %s %s: %.500s is not what the document says: %v", method, target, status, w.Body, err)
-		}
-	}
-	declared, _ := a.at(append(slices.Clone(where), "headers")...)
-	for name, values := range w.Header() {
-		i := slices.IndexFunc(slices.Collect(maps.Keys(declared)), func(n string) bool { return strings.EqualFold(n, name) })
-		if i < 0 && name != "Content-Type" {
-			t.Errorf("%s %s %s: header %s: %q is not in the document", method, target, status, name, values)
-		}
-	}
-	if media, where := a.at(append(operation, "requestBody", "content", "application/json")...); media != nil && w.Code < 300 && r.Header.Get("Content-Type") == "application/json" {
-		if err := a.valid([]byte(body), append(where, "schema")...); err != nil {
-			t.Errorf("%s %s: %.500s was understood, and is not what the document says: %v", method, target, body, err)
-		}
-	}
+	a.contract.Check(t, r, body, w)
 	return w
 }
 
@@ -221,32 +124,20 @@ func TestDocumentAndHandlersAgree(t *testing.T) {
 	a := newTestAPI(t, nil)
 	guarded := newTestAPI(t, access.New(&access.Options{Tokens: []access.Token{{Name: "reader", Hash: token}}, Logger: slog.New(slog.DiscardHandler)}))
 	closed := newTestAPI(t, access.New(&access.Options{Closed: true, Logger: slog.New(slog.DiscardHandler)}))
-	guarded.seen, closed.seen = a.seen, a.seen
+	guarded.contract, closed.contract = a.contract, a.contract
 	bare := newTestAPI(t, nil)
-	bare.Handler, bare.seen = New(gate.New(limit.New(memory.New(nil), nil), &gate.Snapshot{Rules: first(rules.Compile(rules.Spec{}))}, nil), &Options{Logger: slog.New(slog.DiscardHandler)}), a.seen
+	bare.contract = a.contract
+	none, _ := rules.Compile(rules.Spec{})
+	bare.Handler = New(gate.New(limit.New(memory.New(nil), nil), &gate.Snapshot{Rules: none}, nil), &Options{Logger: slog.New(slog.DiscardHandler)})
 
-	inDocument, inHandlers := map[string][]string{}, map[string][]string{}
-	paths, _ := a.at("paths")
-	for path := range paths {
-		for method := range first(a.at("paths", path)) {
-			if method != "parameters" {
-				inDocument[path] = append(inDocument[path], strings.ToUpper(method))
-			}
-		}
-		slices.Sort(inDocument[path])
-	}
-	for path, methods := range new(api).newRoutes() {
-		inHandlers[path] = slices.Sorted(maps.Keys(methods))
-	}
-	if diff := cmp.Diff(inDocument, inHandlers); diff != "" {
-		t.Errorf("paths and methods (-document +handlers):\n%s", diff)
-	}
+	routes := new(api).newRoutes()
+	openapitest.Routes(t, a.contract, routes)
 
 	// What can go wrong goes wrong with everything.
 	type exchange struct{ method, path, body string }
 	var everything []exchange
-	for path, methods := range inHandlers {
-		for _, method := range methods {
+	for path, methods := range routes {
+		for method := range methods {
 			e := exchange{method, strings.ReplaceAll(path, "{rule}", "full"), ""}
 			switch {
 			case strings.HasSuffix(path, "rollback"):
@@ -357,20 +248,7 @@ func TestDocumentAndHandlersAgree(t *testing.T) {
 		}
 		a.do(t, e.method, e.path, e.body, "If-Match", "*") // 503
 	}
-	var missing []string
-	for path := range paths {
-		for method := range first(a.at("paths", path)) {
-			for status := range first(a.at("paths", path, method, "responses")) {
-				if exchange := strings.ToUpper(method) + " " + path + " " + status; !a.seen[exchange] {
-					missing = append(missing, exchange)
-				}
-			}
-		}
-	}
-	slices.Sort(missing)
-	if len(missing) > 0 {
-		t.Errorf("the document has what no handler has answered:\n%s", strings.Join(missing, "\n"))
-	}
+	a.contract.Complete(t)
 }
 
 // change returns the number of the first change of a row.
@@ -385,49 +263,23 @@ func (a *testAPI) change(t *testing.T, row int64) int64 {
 
 // The document's schemas have the fields of the Go types, and no others.
 func TestDocumentAndTypesAgree(t *testing.T) {
-	a := newTestAPI(t, nil)
-	for _, value := range []any{Rule{}, Plain{}, Rules{}, History{}, Change{}, Keys{}, Key{}, PolicyState{}, FieldError{}, Problem{}} {
-		typ := reflect.TypeOf(value)
-		var fields, always []string
-		for _, f := range reflect.VisibleFields(typ) {
-			name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if f.Anonymous || !f.IsExported() || name == "violated-policies" { // which this API never has
-				continue
-			}
-			fields = append(fields, name)
-			if option != "omitempty" {
-				always = append(always, name)
-			}
-		}
-		properties, _ := a.at("components", "schemas", typ.Name(), "properties")
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(properties)), slices.Sorted(slices.Values(fields))); diff != "" {
-			t.Errorf("%s: fields (-document +type):\n%s", typ.Name(), diff)
-		}
-		var required []string
-		names, _ := first(a.at("components", "schemas", typ.Name()))["required"].([]any)
-		for _, name := range names {
-			required = append(required, name.(string))
-		}
-		if diff := cmp.Diff(slices.Sorted(slices.Values(required)), slices.Sorted(slices.Values(always))); diff != "" {
-			t.Errorf("%s: required (-document +type):\n%s", typ.Name(), diff)
-		}
-	}
+	newTestAPI(t, nil).contract.Types(t, Rule{}, Plain{}, Rules{}, History{}, Change{}, Keys{}, Key{}, PolicyState{}, FieldError{}, Problem{})
 }
 
 // The examples of the document are understood.
 func TestDocumentExamples(t *testing.T) {
 	a := newTestAPI(t, nil)
-	examples, _ := a.at("components", "requestBodies", "Rule", "content", "application/json", "examples")
-	if len(examples) != 2 {
-		t.Errorf("%d examples", len(examples))
+	n := 0
+	for _, e := range a.contract.Examples(t) {
+		if e.Method != "POST" || e.Path != rulesPath {
+			continue
+		}
+		n++
+		if w := a.do(t, e.Method, e.Path, e.Body); w.Code != 201 {
+			t.Errorf("%s: %d %s", e.Name, w.Code, w.Body)
+		}
 	}
-	for name, example := range examples {
-		body, err := json.Marshal(example.(map[string]any)["value"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if w := a.do(t, "POST", rulesPath, string(body)); w.Code != 201 {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
-		}
+	if n != 2 {
+		t.Errorf("%d examples", n)
 	}
 }

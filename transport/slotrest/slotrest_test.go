@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stint-dev/stint/internal/openapitest"
 	"github.com/stint-dev/stint/limit/algo"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/plan"
@@ -36,7 +37,7 @@ type testAPI struct {
 	http.Handler
 	now      *atomic.Int64
 	ledger   slots.Ledger
-	contract *contract
+	contract *openapitest.Contract
 }
 
 func newTestAPI(t testing.TB) *testAPI {
@@ -85,7 +86,7 @@ func (a *testAPI) do(t testing.TB, method, path, body string, headers ...string)
 	}
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
-	a.contract.check(t, r, body, w)
+	a.contract.Check(t, r, body, w)
 	return w
 }
 
@@ -468,7 +469,7 @@ func TestBodyTooLarge(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		a.ServeHTTP(w, r)
-		a.contract.check(t, r, "", w)
+		a.contract.Check(t, r, "", w)
 		if w.Code != 413 || problemOf(t, w).Detail != test.detail || body.n > test.most+1 {
 			t.Errorf("%s: %d %s after %d bytes; want 413 after at most %d", test.path, w.Code, w.Body, body.n, test.most)
 		}
