@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -13,7 +14,9 @@ import (
 	"github.com/stint-dev/stint/gate"
 	"github.com/stint-dev/stint/identity"
 	"github.com/stint-dev/stint/isolate"
+	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/rules"
+	"github.com/stint-dev/stint/store/lease"
 	"github.com/stint-dev/stint/telemetry"
 )
 
@@ -36,6 +39,40 @@ type current struct {
 	table *RuleTable
 	rows  tableRows
 	made  config.Table
+}
+
+// start puts the configuration in force that the process was started with.
+func (c *current) start(ctx context.Context, limiter *limit.Limiter, s *stores) (err error) {
+	file := c.config.File
+	observers := telemetry.Observers{c.metrics, telemetry.NewDenialLog(c.logger, file.Log.DeniedPerSecond)}
+	if top := file.Telemetry.TopClients; top.Attribute != "" {
+		observers = append(observers, c.metrics.TopClients(top.Attribute, top.Size))
+	}
+	c.metrics.Gauge("stint_memory_keys", "Keys that this process keeps a state of.", func() float64 { return float64(s.local.Stats().Keys) })
+	c.metrics.Counter("stint_memory_keys_forgotten_total", "Keys that were forgotten before their time, for memory.max_keys.", func() float64 { return float64(s.local.Stats().Forgotten) })
+	if c.table != nil {
+		c.table.show(c.metrics)
+		if c.rows, err = c.table.read(ctx); err != nil {
+			return fmt.Errorf("rules_from.store: %w", err)
+		}
+	}
+	first := c.snapshot(c.config)
+	c.metrics.Loaded(first.Rules)
+	seats := c.metrics.Seats(func() *isolate.Isolator { return c.gate.Seats() })
+	c.gate = gate.New(limiter, first, &gate.Options{Observer: observers, Seats: seats, Leaser: lease.New(s.shared), Logger: c.logger})
+	return nil
+}
+
+// ready returns nil if the process should be sent requests, as Process.Ready does.
+func (c *current) ready(ctx context.Context, shared limit.Store) error {
+	switch err := shared.Ping(ctx); {
+	case err == nil:
+		return c.table.ready()
+	case !c.needsStore():
+		return fmt.Errorf("%w: %w", ErrDegraded, err)
+	default:
+		return err
+	}
 }
 
 // follow keeps up with the file and with the table until ctx ends. The file is read rather than

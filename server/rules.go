@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/config"
-	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/telemetry"
 )
@@ -107,27 +105,6 @@ func (t *RuleTable) Status() RuleTableStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.status
-}
-
-// openRules opens the table that the configuration takes rules from, and returns
-// what is to be closed in the end. Both are nil if there is none.
-func openRules(ctx context.Context, stores []Store, f *config.File, shared limit.Store, logger *slog.Logger) (*RuleTable, io.Closer, error) {
-	if f.RulesFrom.Store == "off" {
-		return nil, nil, nil
-	}
-	store, closer := shared, io.Closer(nil)
-	if f.RulesFrom.Store != f.Store {
-		opened, err := openURL(ctx, stores, "rules_from.store", f.RulesFrom.Store, logger)
-		if err != nil {
-			return nil, nil, err
-		}
-		store, closer = opened, opened
-	}
-	keeper, ok := store.(interface{ Rules() rules.Source })
-	if !ok {
-		return nil, closer, fmt.Errorf("rules_from.store: a store of %T cannot keep rules", store)
-	}
-	return &RuleTable{Source: keeper.Rules(), every: time.Duration(f.RulesFrom.Every), logger: logger}, closer, nil
 }
 
 // tableRows are the rows of a table at one version.

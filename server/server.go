@@ -24,8 +24,6 @@ import (
 	"github.com/stint-dev/stint/limit"
 	"github.com/stint-dev/stint/slots"
 	"github.com/stint-dev/stint/slots/deliver"
-	"github.com/stint-dev/stint/store/lease"
-	"github.com/stint-dev/stint/store/memory"
 	"github.com/stint-dev/stint/telemetry"
 )
 
@@ -132,75 +130,36 @@ func Run(ctx context.Context, o Options) error {
 	}
 	logProblems(logger, problems)
 
-	local := memory.New(&memory.Options{MaxKeys: cfg.File.Memory.MaxKeys})
-	defer local.Close()
-	shared, err := openStore(ctx, o.Stores, cfg.File, local, logger)
+	stores, err := openStores(ctx, o.Stores, cfg.File, logger)
 	if err != nil {
 		return err
 	}
-	defer shared.Close()
-
-	ledger, closer, err := openLedger(ctx, o.Stores, cfg.File, shared, logger)
-	if closer != nil {
-		defer closer.Close()
-	}
-	if err != nil {
-		return err
-	}
-
-	table, closer, err := openRules(ctx, o.Stores, cfg.File, shared, logger)
-	if closer != nil {
-		defer closer.Close()
-	}
-	if err != nil {
-		return err
-	}
-
+	defer stores.close()
 	metrics := telemetry.NewMetrics(o.Version)
-	metrics.Gauge("stint_memory_keys", "Keys that this process keeps a state of.", func() float64 { return float64(local.Stats().Keys) })
-	metrics.Counter("stint_memory_keys_forgotten_total", "Keys that were forgotten before their time, for memory.max_keys.", func() float64 { return float64(local.Stats().Forgotten) })
-	limiter := limit.New(shared, &limit.Options{
-		Local:     local,
+	limiter := limit.New(stores.shared, &limit.Options{
+		Local:     stores.local,
 		Timeout:   time.Duration(cfg.File.StoreTimeout),
 		SyncEvery: time.Duration(cfg.File.Sync.Every),
 		MaxSynced: cfg.File.Sync.MaxKeys,
 		Observer:  metrics,
 	})
 	defer limiter.Close()
-	observers := telemetry.Observers{metrics, telemetry.NewDenialLog(logger, cfg.File.Log.DeniedPerSecond)}
-	if top := cfg.File.Telemetry.TopClients; top.Attribute != "" {
-		observers = append(observers, metrics.TopClients(top.Attribute, top.Size))
-	}
-	current := &current{config: cfg, path: o.Config, set: o.Set, logger: logger, metrics: metrics, table: table}
+	current := &current{config: cfg, path: o.Config, set: o.Set, logger: logger, metrics: metrics, table: stores.table}
 	defer current.close()
-	if table != nil {
-		table.show(metrics)
-		if current.rows, err = table.read(ctx); err != nil {
-			return fmt.Errorf("rules_from.store: %w", err)
-		}
+	if err := current.start(ctx, limiter, stores); err != nil {
+		return err
 	}
-	first := current.snapshot(cfg)
-	metrics.Loaded(first.Rules)
-	seats := metrics.Seats(func() *isolate.Isolator { return current.gate.Seats() })
-	current.gate = gate.New(limiter, first, &gate.Options{Observer: observers, Seats: seats, Leaser: lease.New(shared), Logger: logger})
-	canary := &isolate.Canary{}
-	metrics.Canary(canary)
 
 	var stopping atomic.Bool
+	canary := &isolate.Canary{}
+	metrics.Canary(canary)
 	process := &Process{
-		Gate: current.gate, Rules: table, Metrics: metrics, Logger: logger, File: cfg.File,
+		Gate: current.gate, Rules: stores.table, Metrics: metrics, Logger: logger, File: cfg.File,
 		Ready: func(ctx context.Context) error {
 			if stopping.Load() {
 				return errors.New("shutting down")
 			}
-			switch err := shared.Ping(ctx); {
-			case err == nil:
-				return table.ready()
-			case !current.needsStore():
-				return fmt.Errorf("%w: %w", ErrDegraded, err)
-			default:
-				return err
-			}
+			return current.ready(ctx, stores.shared)
 		},
 		Trusted: current.trusts,
 		Watching: func() *isolate.Canary {
@@ -210,8 +169,8 @@ func Run(ctx context.Context, o Options) error {
 			return canary
 		},
 	}
-	if ledger != nil {
-		stop, err := openSlots(ctx, ledger, o.Sender, process)
+	if stores.ledger != nil {
+		stop, err := openSlots(ctx, stores.ledger, o.Sender, process)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/stint-dev/stint/config"
 	"github.com/stint-dev/stint/limit"
+	"github.com/stint-dev/stint/rules"
 	"github.com/stint-dev/stint/slots"
+	"github.com/stint-dev/stint/store/memory"
 )
 
 // Store is one kind of store.
@@ -48,55 +50,86 @@ func StoreOf(stores []Store, url string) (Store, error) {
 	return Store{}, fmt.Errorf("store: %q is not known; %s is allowed", scheme, strings.Join(known, ", "))
 }
 
-// openStore opens the store that the configuration names. local is the store
-// of this process, which is there in any case. A store that is down is an
-// error: a start that fails is noticed, and a mistyped URL is not taken for an
-// outage.
-func openStore(ctx context.Context, stores []Store, f *config.File, local limit.Store, logger *slog.Logger) (limit.Store, error) {
-	if f.Store == "memory" {
-		return local, nil
-	}
-	return openURL(ctx, stores, "store", f.Store, logger)
+// stores are those that a process uses.
+type stores struct {
+	local  *memory.Store // of this process, which is there in any case
+	shared limit.Store   // of limits; local, if the configuration says so
+	ledger slots.Ledger  // nil, if the configuration keeps no slots
+	table  *RuleTable    // nil, if it has no rules besides those of the file
+	opened []io.Closer
 }
 
-// openURL opens the store that the configuration's field names.
-func openURL(ctx context.Context, stores []Store, field, url string, logger *slog.Logger) (limit.Store, error) {
-	s, err := StoreOf(stores, url)
+// openStores opens all that the configuration names; kinds are those there are. A store
+// that is down is an error: a start that fails is noticed, and a mistyped URL is not
+// taken for an outage.
+func openStores(ctx context.Context, kinds []Store, f *config.File, logger *slog.Logger) (_ *stores, err error) {
+	local := memory.New(&memory.Options{MaxKeys: f.Memory.MaxKeys})
+	s := &stores{local: local, shared: local, opened: []io.Closer{local}}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if f.Store != "memory" {
+		if s.shared, err = s.open(ctx, kinds, "store", f.Store, logger); err != nil {
+			return nil, err
+		}
+	}
+	// named is the store of another field, which may be the same.
+	named := func(field, url string) (limit.Store, error) {
+		if url == f.Store {
+			return s.shared, nil
+		}
+		return s.open(ctx, kinds, field, url, logger)
+	}
+	if url := f.Slots.Store; url != "off" {
+		store, err := named("slots.store", url)
+		if err != nil {
+			return nil, err
+		}
+		keeper, ok := store.(interface{ Ledger() slots.Ledger })
+		if !ok {
+			return nil, fmt.Errorf("slots.store: a store of %T cannot keep slots", store)
+		}
+		s.ledger = keeper.Ledger()
+	}
+	if url := f.RulesFrom.Store; url != "off" {
+		store, err := named("rules_from.store", url)
+		if err != nil {
+			return nil, err
+		}
+		keeper, ok := store.(interface{ Rules() rules.Source })
+		if !ok {
+			return nil, fmt.Errorf("rules_from.store: a store of %T cannot keep rules", store)
+		}
+		s.table = &RuleTable{Source: keeper.Rules(), every: time.Duration(f.RulesFrom.Every), logger: logger}
+	}
+	return s, nil
+}
+
+// close closes what was opened, the last first.
+func (s *stores) close() {
+	for _, store := range slices.Backward(s.opened) {
+		store.Close()
+	}
+}
+
+// open opens the store that the configuration's field names.
+func (s *stores) open(ctx context.Context, kinds []Store, field, url string, logger *slog.Logger) (limit.Store, error) {
+	kind, err := StoreOf(kinds, url)
 	if err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	opened, err := s.Open(bounded, url, logger)
+	opened, err := kind.Open(bounded, url, logger)
 	switch {
 	case err != nil && errors.Is(bounded.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("%s: no answer within %v: %w", field, openTime, err)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", field, err)
 	}
+	s.opened = append(s.opened, opened)
 	logger.Info(field+" open", "store", config.Redact(url))
 	return opened, nil
-}
-
-// openLedger opens where the configuration keeps slots, and what is to be closed
-// in the end. Both are nil if it keeps none. shared is the store of limits, which
-// may be the same.
-func openLedger(ctx context.Context, stores []Store, f *config.File, shared limit.Store, logger *slog.Logger) (slots.Ledger, io.Closer, error) {
-	url := f.Slots.Store
-	if url == "off" {
-		return nil, nil, nil
-	}
-	store, closer := shared, io.Closer(nil)
-	if url != f.Store {
-		opened, err := openURL(ctx, stores, "slots.store", url, logger)
-		if err != nil {
-			return nil, nil, err
-		}
-		store, closer = opened, opened
-	}
-	keeper, ok := store.(interface{ Ledger() slots.Ledger })
-	if !ok {
-		return nil, closer, fmt.Errorf("slots.store: a store of %T cannot keep slots", store)
-	}
-	return keeper.Ledger(), closer, nil
 }

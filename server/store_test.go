@@ -20,6 +20,13 @@ func opens(open func(ctx context.Context, url string) (limit.Store, error)) []St
 	return []Store{{Schemes: []string{"db", "dbs"}, Open: func(ctx context.Context, url string, _ *slog.Logger) (limit.Store, error) { return open(ctx, url) }}}
 }
 
+// off is a configuration that keeps no slots and has no table of rules.
+func off(store string) *config.File {
+	f := &config.File{Store: store}
+	f.Slots.Store, f.RulesFrom.Store = "off", "off"
+	return f
+}
+
 func TestOpenStoreHandsOverTheWholeURL(t *testing.T) {
 	const url = "dbs://stint:hunter2@host/name?x=y"
 	var got string
@@ -28,18 +35,18 @@ func TestOpenStoreHandsOverTheWholeURL(t *testing.T) {
 		return memory.New(nil), nil
 	})
 	var log bytes.Buffer
-	s, err := openStore(t.Context(), stores, &config.File{Store: url}, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	s, err := openStores(t.Context(), stores, off(url), slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil || got != url {
 		t.Fatalf("opened %q, %v; want %q", got, err, url)
 	}
-	s.Close()
+	s.close()
 	if text := log.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "host/name") {
 		t.Errorf("the log has the password, or lacks the host: %s", text)
 	}
 }
 
 func TestOpenStoreThatIsUnknown(t *testing.T) {
-	_, err := openStore(t.Context(), opens(nil), &config.File{Store: "other://stint:hunter2@host"}, nil, slog.New(slog.DiscardHandler))
+	_, err := openStores(t.Context(), opens(nil), off("other://stint:hunter2@host"), slog.New(slog.DiscardHandler))
 	if want := `store: "other" is not known; memory, db, dbs is allowed`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -52,7 +59,7 @@ func TestOpenStoreDoesNotHang(t *testing.T) {
 			<-ctx.Done()
 			return nil, errors.New("dial host: timeout")
 		})
-		_, err := openStore(t.Context(), stores, &config.File{Store: "db://host"}, nil, slog.New(slog.DiscardHandler))
+		_, err := openStores(t.Context(), stores, off("db://host"), slog.New(slog.DiscardHandler))
 		if want := "store: no answer within 10s: dial host: timeout"; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
