@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,13 +19,16 @@ import (
 )
 
 // TestDashboard runs the query of every panel of the Grafana dashboard on a
-// Prometheus that scrapes both examples under traffic. Each must return data.
+// Prometheus that scrapes both examples, and a process with seats and slots, under
+// traffic. Each must return data.
 func TestDashboard(t *testing.T) {
 	postgres := servertest.StartPostgres(t)
 	bin := buildExamples(t)
 	portal := startExample(t, bin, "partner-portal", postgres.URL)
 	oauth := startExample(t, bin, "oauth", postgres.URL)
-	prometheus := servertest.StartPrometheus(t, "stint", time.Second, append(portal.apis, oauth.apis...)...)
+	seats := startSeatsAndSlots(t)
+	apis := slices.Concat(portal.apis, oauth.apis, []string{strings.TrimPrefix(seats.api, "http://")})
+	prometheus := servertest.StartPrometheus(t, "stint", time.Second, apis...)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
@@ -29,14 +36,15 @@ func TestDashboard(t *testing.T) {
 		defer close(stopped)
 		for i := 0; ctx.Err() == nil; i++ {
 			traffic(ctx, portal.proxies[i%2], oauth.proxies[i%3], i)
+			seats.crowd(ctx, i)
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
 	defer func() { cancel(); <-stopped }()
 
 	panels := readPanels(t)
-	if len(panels) < 14 {
-		t.Errorf("the dashboard has %d panels, want the 14 of both examples and more", len(panels))
+	if len(panels) < 26 {
+		t.Errorf("the dashboard has %d panels, want the 14 of both examples, 8 of seats and slots, and more", len(panels))
 	}
 	for _, p := range panels {
 		for _, target := range p.Targets {
@@ -65,6 +73,50 @@ func traffic(ctx context.Context, portal, auth string, i int) {
 	send("GET", "http://"+portal+"/items/"+user, "", "")
 	form := url.Values{"grant_type": {"password"}, "username": {"alex"}, "password": {"alex-password"}}
 	send("POST", "http://"+auth+"/oauth/token", "application/x-www-form-urlencoded", form.Encode())
+}
+
+// startSeatsAndSlots starts a process with a single seat for a tenant that nobody may
+// wait for, and with slots that are delivered.
+func startSeatsAndSlots(t *testing.T) *process {
+	key := []byte("a secret of thirty-two bytes....")
+	t.Setenv("STINT_TEST_SECRET", "whsec_"+base64.StdEncoding.EncodeToString(key))
+	slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) })
+	p := serve(t, slow, `
+identity: {trusted_proxies: [127.0.0.1/32], attributes: {tenant: [{header: {name: X-Tenant}}]}}
+isolation: {seats: 4, tenant: tenant, plans: {default: {max_seats: 1, queue: 0}}}
+slots: {store: "sqlite:`+filepath.Join(t.TempDir(), "slots.db")+`", delivery: {secret: env:STINT_TEST_SECRET}}
+`)
+	config := fmt.Sprintf(`{"maxPerWindow":1000,"windowSize":"PT1S","delivery":{"url":%q}}`, receive(t, key).URL)
+	answer, err := http.Post(p.api+"/admin/rate-limit/config", "application/json", strings.NewReader(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusCreated {
+		t.Fatal(answer.Status)
+	}
+	return p
+}
+
+// crowd is two requests of a tenant at the same time, and an event for now.
+func (p *process) crowd(ctx context.Context, i int) {
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			r, _ := http.NewRequestWithContext(ctx, "GET", p.proxy, nil)
+			r.Header.Set("X-Tenant", "crowd")
+			if answer, err := http.DefaultClient.Do(r); err == nil {
+				answer.Body.Close()
+			}
+		})
+	}
+	event := fmt.Sprintf(`{"eventId":"event-%d","requestedTime":%q}`, i, time.Now().UTC().Format(time.RFC3339))
+	r, _ := http.NewRequestWithContext(ctx, "POST", p.api+"/api/v1/slots", strings.NewReader(event))
+	r.Header.Set("Content-Type", "application/json")
+	if answer, err := http.DefaultClient.Do(r); err == nil {
+		answer.Body.Close()
+	}
+	both.Wait()
 }
 
 type panel struct {
