@@ -423,8 +423,9 @@ func TestSharedGoneBeforeItsWord(t *testing.T) {
 		end()
 		time.Sleep(700 * time.Millisecond)
 		c.ledger.set(false)
+		time.Sleep(3 * time.Millisecond) // requests begin and end at full tens of them
 		for n := range 50 {
-			time.Sleep(107 * time.Millisecond) // it is not when requests end
+			time.Sleep(110 * time.Millisecond)
 			// For two seconds one seat may be kept for a request that comes again.
 			if got := c.now("a"); got < 3 || n > 30 && got < 4 {
 				t.Errorf("%d: the other node runs %d", n, got)
