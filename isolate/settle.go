@@ -14,9 +14,10 @@ const turn = time.Second
 //
 // Who holds how many seats is settled by each node for itself, in the same way: from
 // what all of them want follows what each is to have, their targets. A node takes no
-// more than is free and no more than its target, and gives back what is above that as
+// more than is free and no more than its target, and gives back what is above either as
 // soon as nothing runs on it. So the sum never grows beyond the cap, whatever becomes
-// of the others, and whether or not they agree.
+// of the others, and whether or not they agree; and after the cap was lowered nothing
+// starts until the sum is within it.
 type word struct {
 	node   uint64
 	cap    int // of all nodes together, as this one knows it
@@ -80,13 +81,12 @@ func (w *word) settle(now time.Time, holders []Holder) (next []Holder, keep bool
 	next = append(next, me)
 	mine := &next[len(next)-1]
 
-	target := targets(now, cap, w.spare, next)
 	held := int(was.Seats)
-	if target > held {
-		held = min(target, held+max(0, cap-sum))
-	} else {
-		held = max(target, min(held, w.keep))
-	}
+	// When the cap was lowered, the others may hold so much that what this one has is
+	// too much, though it is its part.
+	free := max(0, cap-(sum-held))
+	target := min(targets(now, cap, w.spare, next), free)
+	held = max(target, min(held, w.keep))
 	w.held, w.limit = held, min(held, target)
 	if w.first > 0 && int(was.Seats)-w.use < w.first && w.limit-w.use >= w.first {
 		mine.Turn = now

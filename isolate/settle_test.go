@@ -47,7 +47,7 @@ func TestSettle(t *testing.T) {
 		{"gives back what others should have, as far as it is not used", 101, []Holder{has(1, 4, 4), has(2, 0, 4)}, word{cap: 4, want: 4, use: 3, keep: 3}, 3, 2, "2:0 1:3"},
 		{"leaves alone what others want no more than they have", 101, []Holder{has(1, 2, 2), has(2, 1, 1)}, word{cap: 4, want: 4, keep: 2}, 3, 3, "2:1 1:3"},
 		{"the lowest cap holds", 101, []Holder{{Node: 2, Seats: 1, Want: 1, Cap: 2, Seen: at(100), TTL: 10 * time.Second}}, word{cap: 4, want: 4}, 1, 1, "2:1 1:1"},
-		{"its own cap is lower", 101, []Holder{has(1, 2, 4), has(2, 2, 4)}, word{cap: 2, want: 2, use: 2, keep: 2}, 2, 1, "2:2 1:2"},
+		{"its own cap is lower", 101, []Holder{has(1, 2, 4), has(2, 2, 4)}, word{cap: 2, want: 2, use: 2, keep: 2}, 2, 0, "2:2 1:2"},
 		{"one is dead", 110, []Holder{has(2, 4, 4), {Node: 3, Want: 1, Cap: 4, Seen: at(108), TTL: 10 * time.Second}}, word{cap: 4, want: 4}, 3, 3, "3:0 1:3"},
 		{"one is nearly dead", 109.9, []Holder{has(2, 4, 4), {Node: 3, Want: 1, Cap: 4, Seen: at(108), TTL: 10 * time.Second}}, word{cap: 4, want: 4}, 0, 0, "2:4 3:0 1:0"},
 		{"nobody had a word for long", 200, []Holder{has(2, 4, 4)}, word{cap: 4, want: 4}, 0, 0, "2:4 1:0"},
