@@ -143,14 +143,10 @@ func (s *shares) ring() {
 func (i *Isolator) share(done chan struct{}) {
 	defer close(done)
 	s := i.shares
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
 	var next time.Duration // look at all
 	for {
-		select {
-		case <-s.wake:
-		case <-timer.C:
-		}
 		i.mu.Lock()
 		now := i.now()
 		var due []*share
@@ -183,8 +179,16 @@ func (i *Isolator) share(done chan struct{}) {
 		for _, e := range s.hot {
 			at = min(at, e.at)
 		}
-		timer.Reset(max(0, at-now, s.retry-now))
+		pause := max(at-now, s.retry-now)
 		i.mu.Unlock()
+		if pause <= 0 {
+			continue
+		}
+		timer.Reset(pause)
+		select {
+		case <-s.wake:
+		case <-timer.C:
+		}
 	}
 }
 

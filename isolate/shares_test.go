@@ -134,7 +134,12 @@ func (l *link) delay() time.Duration {
 	return time.Duration(l.random.Int64N(int64(l.slowest)))
 }
 
+// wait does not wait for nothing: channels of timers that are due at once, in several
+// goroutines of a bubble, are more than the race detector bears.
 func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
 	select {
 	case <-time.After(d):
 		return ctx.Err()
@@ -294,7 +299,9 @@ func TestSharedByTwo(t *testing.T) {
 		c.mu.Unlock()
 		before := one.link.count() + other.link.count()
 		time.Sleep(10 * time.Second)
-		if calls := one.link.count() + other.link.count() - before; calls > 2*10*12 {
+		// Each says a word every 100ms, and at each look at all, and may have more to say
+		// at once.
+		if calls := one.link.count() + other.link.count() - before; calls > 2*10*14 {
 			t.Errorf("%d calls in 10s of two nodes that both want more", calls)
 		}
 		other.kill()
