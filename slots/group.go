@@ -272,6 +272,7 @@ func (g *groupTx) grant(wishes []*wish) (again []*wish, err error) {
 		first[w.ID] = w
 		asked, requests = append(asked, w), append(requests, w.planned)
 	}
+	g.tx.Expect(g.timeline.Expected(g.tx.Now(), requests))
 	booking, err := g.timeline.Book(g.tx.Now(), requests, g.tx)
 	if err != nil {
 		return nil, err

@@ -58,6 +58,9 @@ type Tx interface {
 	// Known returns those of Begin's ids that are known.
 	Known() map[string]Event
 
+	// Expect says what Load will be asked for, in the order of eras and windows,
+	// so that much of it may be read at once. Load answers the same without.
+	Expect(needs []plan.Need)
 	// Load and Strays tell what is booked.
 	plan.Occupancy
 	// Taken returns the phases that are taken in each of some windows of one

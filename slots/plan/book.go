@@ -106,6 +106,34 @@ func (t *Timeline) Book(now Ticks, requests []Request, o Occupancy) (*Booking, e
 	return b, nil
 }
 
+// Expected returns the windows in which Book begins to look for slots for requests, as
+// what it will ask an Occupancy for, in the order in which it will. It asks for others,
+// too, when these are full, and not for those that lie in a run that it knows already.
+func (t *Timeline) Expected(now Ticks, requests []Request) []Need {
+	now = max(now, t.now)
+	type place struct {
+		era    int
+		window int64
+	}
+	wanted := make(map[place]int)
+	most := make(map[int]int)
+	for _, r := range requests {
+		for _, p := range t.spans {
+			if at := max(r.At, now, p.opens(now)); at < p.until {
+				wanted[place{p.era, max(p.lo, p.grid.window(at))}]++
+				most[p.era] = p.Max
+				break
+			}
+		}
+	}
+	needs := make([]Need, 0, len(wanted))
+	for at, n := range wanted {
+		needs = append(needs, Need{Era: at.era, From: at.window, Windows: (n-1)/most[at.era] + 1})
+	}
+	slices.SortFunc(needs, func(a, b Need) int { return cmp.Or(cmp.Compare(a.Era, b.Era), cmp.Compare(a.From, b.From)) })
+	return needs
+}
+
 // Quote says what requests would get.
 type Quote struct {
 	// Granted is how many of them would get a slot, and First, Last and Median

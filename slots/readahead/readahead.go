@@ -23,14 +23,28 @@ const (
 	fewWindows  = 64
 )
 
+// Bounds of what is read at once of windows that are expected: so many places, and so
+// many bytes together unless it is one. Places that are no further apart than a few
+// windows are one.
+const (
+	mostPlaces      = 256
+	mostPlacesBytes = 1 << 20
+	nearWindows     = 4
+)
+
 // Bounded returns how many windows to read if n are needed: a few more or, if those
 // of the config may be large, fewer. It is 1 or more.
 func Bounded(n int64, c *slots.Config) int {
+	return int(max(1, min(max(n, fewWindows), mostWindows, int64(mostBytes/bytesOf(c)))))
+}
+
+// bytesOf returns how large a window of c may be.
+func bytesOf(c *slots.Config) int {
 	bytes := 1
 	for _, v := range c.Versions {
 		bytes = max(bytes, (v.Max+7)/8)
 	}
-	return int(max(1, min(max(n, fewWindows), mostWindows, int64(mostBytes/bytes))))
+	return bytes
 }
 
 // Windows is what was read of an era, from a window on. The zero value knows nothing.
@@ -40,15 +54,83 @@ type Windows struct {
 	plan.Chunk
 }
 
-// Has reports whether w knows the first window of n.
-func (w *Windows) Has(n plan.Need) bool {
+// has reports whether w knows the first window of n.
+func (w *Windows) has(n plan.Need) bool {
 	return w.Era == n.Era && w.From <= n.From && n.From < w.To
 }
 
-// Answer returns what w, which has the first window of n, says to n.
-func (w *Windows) Answer(n plan.Need) plan.Chunk {
+// answer returns what w, which has the first window of n, says to n.
+func (w *Windows) answer(n plan.Need) plan.Chunk {
 	i, _ := slices.BinarySearchFunc(w.Taken, n.From, func(w plan.Window, k int64) int { return cmp.Compare(w.Index, k) })
 	return plan.Chunk{To: w.To, Full: plan.Runs(w.Full).From(n.From), Taken: w.Taken[i:]}
+}
+
+// Ahead is what a transaction has read, and what it will be asked for. The zero value
+// is nothing.
+type Ahead struct {
+	read     []Windows
+	expected []plan.Need
+}
+
+// Expect notes what will be asked for, in the order of eras and windows.
+func (a *Ahead) Expect(needs []plan.Need) { a.expected = needs }
+
+// Scattered reports whether what is expected lies in several places: the next
+// transaction will not look there.
+func (a *Ahead) Scattered() bool {
+	if len(a.expected) == 0 {
+		return false
+	}
+	first, last := a.expected[0], a.expected[len(a.expected)-1]
+	return first.Era != last.Era || last.From-first.From > fewWindows
+}
+
+// Read notes what was read last.
+func (a *Ahead) Read(read ...Windows) { a.read = read }
+
+// Forget forgets what was read, which has changed.
+func (a *Ahead) Forget() { a.read = nil }
+
+// Answer returns what was read of n; ok is false if its first window was not.
+func (a *Ahead) Answer(n plan.Need) (c plan.Chunk, ok bool) {
+	for i := range a.read {
+		if w := &a.read[i]; w.has(n) {
+			return w.answer(n), true
+		}
+	}
+	return plan.Chunk{}, false
+}
+
+// Next returns what to read when n is asked for and was not read: n itself, and what is
+// expected after it, as much as is good to read at once.
+func (a *Ahead) Next(n plan.Need, c *slots.Config) []plan.Need {
+	i, expected := slices.BinarySearchFunc(a.expected, n, func(e, n plan.Need) int {
+		return cmp.Or(cmp.Compare(e.Era, n.Era), cmp.Compare(e.From, n.From))
+	})
+	if !expected || i == len(a.expected)-1 {
+		n.Windows = Bounded(int64(n.Windows), c)
+		return []plan.Need{n}
+	}
+	bytes := bytesOf(c)
+	n.Windows = max(1, min(max(n.Windows, a.expected[i].Windows), mostBytes/bytes))
+	next, windows := []plan.Need{n}, n.Windows
+	for _, e := range a.expected[i+1:] {
+		last := &next[len(next)-1]
+		gap := int(e.From - last.From - int64(last.Windows))
+		near, more := e.Era == last.Era && gap <= nearWindows, e.Windows
+		if near {
+			more = max(0, gap+e.Windows)
+		}
+		if windows += more; windows*bytes > mostPlacesBytes || !near && len(next) == mostPlaces {
+			break
+		}
+		if near {
+			last.Windows += more
+		} else {
+			next = append(next, e)
+		}
+	}
+	return next
 }
 
 // Use is which windows of a config the last transactions have used. The zero value

@@ -87,13 +87,71 @@ func TestAnswer(t *testing.T) {
 		Full:  []plan.Run{{Era: 1, From: 11, To: 13}, {Era: 1, From: 15, To: 16}},
 		Taken: []plan.Window{{Era: 1, Index: 10}, {Era: 1, Index: 14}, {Era: 1, Index: 17}},
 	}}
-	for n, want := range map[plan.Need]bool{{Era: 1, From: 10}: true, {Era: 1, From: 19}: true, {Era: 1, From: 9}: false, {Era: 1, From: 20}: false, {Era: 2, From: 10}: false} {
-		if w.Has(n) != want {
+	var a readahead.Ahead
+	a.Read(readahead.Windows{Era: 1, From: 5, Chunk: plan.Chunk{To: 6}}, w)
+	for n, want := range map[plan.Need]bool{{Era: 1, From: 5}: true, {Era: 1, From: 10}: true, {Era: 1, From: 19}: true, {Era: 1, From: 9}: false, {Era: 1, From: 20}: false, {Era: 2, From: 10}: false} {
+		if _, ok := a.Answer(n); ok != want {
 			t.Errorf("it has %+v: %v", n, !want)
 		}
 	}
 	want := plan.Chunk{To: 20, Full: w.Full, Taken: w.Taken[1:]}
-	if diff := cmp.Diff(want, w.Answer(plan.Need{Era: 1, From: 12})); diff != "" {
+	got, _ := a.Answer(plan.Need{Era: 1, From: 12})
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	a.Forget()
+	if _, ok := a.Answer(plan.Need{Era: 1, From: 12}); ok {
+		t.Error("it knows what it has forgotten")
+	}
+}
+
+func TestNext(t *testing.T) {
+	far := make([]plan.Need, 1000)
+	for i := range far {
+		far[i] = plan.Need{From: int64(100 * i), Windows: 1}
+	}
+	for name, test := range map[string]struct {
+		expected []plan.Need
+		n        plan.Need
+		max      int
+		want     []plan.Need
+	}{
+		"nothing expected": {nil, plan.Need{From: 7, Windows: 1}, 100, []plan.Need{{From: 7, Windows: 64}}},
+		"something else":   {far, plan.Need{From: 7, Windows: 1}, 100, []plan.Need{{From: 7, Windows: 64}}},
+		"the last":         {far, far[999], 100, []plan.Need{{From: 99_900, Windows: 64}}},
+		"what comes after": {far[:3], far[1], 100, []plan.Need{far[1], far[2]}},
+		"so many places":   {far, far[10], 100, far[10:266]},
+		"so many bytes":    {far, far[10], 1 << 20, far[10:18]},
+		"large windows":    {[]plan.Need{{Windows: 9}, {From: 100, Windows: 1}}, plan.Need{Windows: 1}, 1 << 22, []plan.Need{{Windows: 1}, {From: 100, Windows: 1}}},
+		"another era":      {[]plan.Need{{Windows: 1}, {Era: 1, Windows: 1}}, plan.Need{Windows: 1}, 100, []plan.Need{{Windows: 1}, {Era: 1, Windows: 1}}},
+		"together": {
+			[]plan.Need{{Windows: 2}, {From: 1, Windows: 1}, {From: 2, Windows: 1}, {From: 7, Windows: 3}, {From: 15, Windows: 1}},
+			plan.Need{Windows: 1}, 100, []plan.Need{{Windows: 10}, {From: 15, Windows: 1}},
+		},
+	} {
+		var a readahead.Ahead
+		a.Expect(test.expected)
+		if diff := cmp.Diff(test.want, a.Next(test.n, configOf(test.max))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestScattered(t *testing.T) {
+	for _, test := range []struct {
+		expected []plan.Need
+		want     bool
+	}{
+		{nil, false},
+		{[]plan.Need{{From: 1000}}, false},
+		{[]plan.Need{{From: 1000}, {From: 1064}}, false},
+		{[]plan.Need{{From: 1000}, {From: 1001}, {From: 1065}}, true},
+		{[]plan.Need{{From: 1000}, {Era: 1, From: 1001}}, true},
+	} {
+		var a readahead.Ahead
+		a.Expect(test.expected)
+		if a.Scattered() != test.want {
+			t.Errorf("%v: %v", test.expected, !test.want)
+		}
 	}
 }

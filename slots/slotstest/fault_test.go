@@ -68,6 +68,9 @@ var faults = []fault{
 		c.To++
 		return c, err
 	})},
+	{"takes what lies between two expectations for read", "random changes leave what they say", func(_ *server, l slots.Ledger) slots.Ledger {
+		return wrapped{l, func(t slots.Tx) slots.Tx { return &expectant{Tx: t} }}
+	}},
 	{"adds what is full before it cuts", loaded, writing(func(c *slots.Changes) {
 		var left []plan.Run
 		for _, r := range c.Full {
@@ -281,6 +284,23 @@ type misreading struct {
 }
 
 func (m misreading) Load(n plan.Need) (plan.Chunk, error) { return m.load(m.Tx, n) }
+
+// expectant reads for what is expected from the second on what it read for the first.
+type expectant struct {
+	slots.Tx
+	expected []plan.Need
+}
+
+func (e *expectant) Expect(needs []plan.Need) { e.expected = needs }
+
+func (e *expectant) Load(n plan.Need) (plan.Chunk, error) {
+	if i := slices.Index(e.expected, n); i > 0 {
+		c, err := e.Tx.Load(e.expected[0])
+		c.To = max(c.To, n.From+1)
+		return c, err
+	}
+	return e.Tx.Load(n)
+}
 
 // straying spoils what Strays tells.
 func straying(strays func(t slots.Tx, era, phase int, from, to plan.Ticks) ([]plan.Slot, error)) faultyLedger {

@@ -124,6 +124,15 @@ func (d *draw) runs() (runs []plan.Run) {
 	return runs
 }
 
+// needs draws some of one era, in order.
+func (d *draw) needs(era int) (needs []plan.Need) {
+	for from, n := int64(d.IntN(20)), d.IntN(6); n > 0; n-- {
+		needs = append(needs, plan.Need{Era: era, From: from, Windows: 1 + d.IntN(3)})
+		from += 1 + int64(d.IntN(60))
+	}
+	return needs
+}
+
 // look compares what tx tells with b.
 func (d *draw) look(t *testing.T, b *book, tx slots.Tx) {
 	t.Helper()
@@ -142,7 +151,12 @@ func (d *draw) look(t *testing.T, b *book, tx slots.Tx) {
 			indexes = append(indexes, k)
 		}
 		taken(t, tx, era, indexes, settled(windows)...)
-		checkLoad(t, tx, plan.Need{Era: era, From: int64(d.IntN(200)), Windows: 1 + d.IntN(100)}, b.full[era], byIndex)
+		expected := d.needs(era)
+		tx.Expect(expected)
+		for _, n := range append(expected, plan.Need{Era: era, From: int64(d.IntN(200)), Windows: 1 + d.IntN(100)}) {
+			checkLoad(t, tx, n, b.full[era], byIndex)
+		}
+		tx.Expect(nil)
 		from := noon + plan.Ticks(d.IntN(40))*plan.Second
 		phase := d.IntN(1000)
 		want, _ := b.Strays(era, phase, from, from+10*plan.Second)

@@ -222,6 +222,9 @@ func (t *memoryTx) Config() *slots.Config { return &t.read }
 // Known implements [slots.Tx].
 func (t *memoryTx) Known() map[string]slots.Event { return t.known }
 
+// Expect implements [slots.Tx].
+func (t *memoryTx) Expect([]plan.Need) {}
+
 // Load implements [plan.Occupancy].
 func (t *memoryTx) Load(n plan.Need) (plan.Chunk, error) {
 	t.memory.mu.Lock()

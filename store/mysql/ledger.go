@@ -19,7 +19,8 @@ import (
 //
 // A transaction holds the lock of its config's row, and takes two trips: one to
 // begin, in which the windows that the last transaction has used are read, too,
-// and one to commit. Lists of ids, and changes, of more than about a megabyte
+// and one to commit. Between them is one for all other windows that its events begin
+// to look in, and one for each run of full ones that this leads into. Lists of ids, and changes, of more than about a megabyte
 // take more.
 func (s *Store) Ledger() slots.Ledger {
 	return &ledger{store: s}

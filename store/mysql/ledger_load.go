@@ -94,44 +94,63 @@ func (r *reading) settle() (a readahead.Windows, gaps []plan.Run) {
 	return a, gaps
 }
 
+// Expect implements [slots.Tx].
+func (t *ledgerTx) Expect(needs []plan.Need) { t.ahead.Expect(needs) }
+
 // Load implements [plan.Occupancy]. What was read ahead takes no trip, and what
 // lies between many runs two.
 func (t *ledgerTx) Load(n plan.Need) (plan.Chunk, error) {
-	if !t.ahead.Has(n) {
-		n.Windows = readahead.Bounded(int64(n.Windows), t.config)
-		if err := t.do(func(c *conn) error { return t.load(c, n) }); err != nil {
+	chunk, known := t.ahead.Answer(n)
+	if !known {
+		if err := t.do(func(c *conn) error { return t.load(c, t.ahead.Next(n, t.config)) }); err != nil {
 			return plan.Chunk{}, t.ledger.fault("load", err, false)
 		}
+		chunk, _ = t.ahead.Answer(n)
 	}
-	t.used.Add(t.id, n)
-	return t.ahead.Answer(n), nil
+	if !t.ahead.Scattered() {
+		t.used.Add(t.id, n)
+	}
+	return chunk, nil
 }
 
-func (t *ledgerTx) load(c *conn, n plan.Need) error {
-	t.ahead = readahead.Windows{}
-	r := reading{config: t.id, need: n}
+func (t *ledgerTx) load(c *conn, needs []plan.Need) error {
 	var s script
-	s.load(&r)
+	all := make([]reading, len(needs))
+	for i, n := range needs {
+		all[i] = reading{config: t.id, need: n}
+		s.load(&all[i])
+	}
 	if err := c.run(t.ctx, &s); err != nil {
 		return err
 	}
-	found, gaps := r.settle()
-	if len(gaps) > 0 {
+	found := make([]readahead.Windows, len(needs))
+	for i := range all {
+		var gaps []plan.Run
+		if found[i], gaps = all[i].settle(); len(gaps) == 0 || len(all) > 1 {
+			continue
+		}
 		within := make([]string, len(gaps))
 		for i, g := range gaps {
 			within[i] = "win >= " + decimal(g.From) + " AND win < " + decimal(g.To)
 		}
 		s = script{}
-		s.windows(&r, "AND ("+strings.Join(within, " OR ")+")")
+		s.windows(&all[i], "AND ("+strings.Join(within, " OR ")+")")
 		if err := c.run(t.ctx, &s); err != nil {
 			return err
 		}
-		r.whole = true
-		found, _ = r.settle()
+		all[i].whole = true
+		found[i], _ = all[i].settle()
 	}
-	t.ahead = found
-	t.saw(&t.ahead)
+	t.read(found...)
 	return nil
+}
+
+// read notes what was read.
+func (t *ledgerTx) read(found ...readahead.Windows) {
+	for i := range found {
+		t.saw(&found[i])
+	}
+	t.ahead.Read(found...)
 }
 
 // Strays implements [plan.Occupancy].

@@ -409,12 +409,22 @@ func testLedgerTrips(t *testing.T, server string) {
 	s := slots.New(open(t, at(t, own, nil, address, ""), nil).Ledger(), nil)
 	defer s.Close()
 	instant := plan.At(time.Now()) + plan.Hour
-	book := func(n int) (trips int64) {
+	trips := func(book func() error) int64 {
+		t.Helper()
 		before := asked.Load()
-		if _, err := s.Book(t.Context(), "payments", slots.Request{ID: fmt.Sprint("event ", n), At: instant}); err != nil {
+		if err := book(); err != nil {
 			t.Fatal(err)
 		}
 		return asked.Load() - before
+	}
+	book := func(n int) int64 {
+		return trips(func() error {
+			_, err := s.Book(t.Context(), "payments", slots.Request{ID: fmt.Sprint("event ", n), At: instant})
+			return err
+		})
+	}
+	scattered := func(name string) int64 {
+		return trips(func() error { return bookScattered(t.Context(), s, name, instant) })
 	}
 	for n := range 39 { // three windows, and most of a fourth
 		book(n)
@@ -424,6 +434,22 @@ func testLedgerTrips(t *testing.T, server string) {
 			t.Errorf("event %d took %d trips, want 2", n, trips)
 		}
 	}
+	if trips := scattered("second"); trips != 3 {
+		t.Errorf("12 events that lie hours apart took %d trips, want 3", trips)
+	}
+}
+
+// bookScattered books 12 events together that lie hours apart.
+func bookScattered(ctx context.Context, s *slots.Scheduler, name string, from plan.Ticks) error {
+	requests := make([]slots.Request, 12)
+	for i := range requests {
+		requests[i] = slots.Request{ID: fmt.Sprint(name, " ", i), At: from + plan.Ticks(i+1)*plan.Hour}
+	}
+	results, err := s.BookAll(ctx, "payments", requests)
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	return err
 }
 
 // counted returns an address that leads to a server, and how much it was asked

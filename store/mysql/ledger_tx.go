@@ -26,9 +26,9 @@ type ledgerTx struct {
 	now    plan.Ticks
 	known  map[string]slots.Event
 
-	ahead readahead.Windows // what Load need not ask the server for
-	runs  map[int]*runs     // what is known of the runs of each era
-	used  readahead.Use     // what it was asked for
+	ahead readahead.Ahead // what Load need not ask the server for
+	runs  map[int]*runs   // what is known of the runs of each era
+	used  readahead.Use   // what it was asked for
 
 	// mu is held by whoever uses conn, which is nil after the end.
 	mu   sync.Mutex
@@ -116,8 +116,8 @@ func (t *ledgerTx) begin(config string, ids []string, cached *slots.Config) erro
 		t.config = cached
 	}
 	if read.need.Windows > 0 && last.Config == t.id {
-		t.ahead, _ = read.settle()
-		t.saw(&t.ahead)
+		found, _ := read.settle()
+		t.read(found)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (t *ledgerTx) Known() map[string]slots.Event { return t.known }
 
 // Write implements [slots.Tx].
 func (t *ledgerTx) Write(c *slots.Changes) error {
-	t.ahead = readahead.Windows{}
+	t.ahead.Forget()
 	err := t.do(func(conn *conn) error {
 		w := writer{t: t, conn: conn}
 		w.changes(c)

@@ -20,7 +20,8 @@ import (
 //
 // A transaction holds the lock of its config's row, and takes two trips: one to
 // begin, in which the windows that the last transaction has used are read, too,
-// and one to commit.
+// and one to commit. Between them is one for all other windows that its events begin
+// to look in, and one for each run of full ones that this leads into.
 func (s *Store) Ledger() slots.Ledger {
 	return &ledger{store: s, sql: ledgerStatementsWith(s.opts.clock), outbox: outboxStatementsWith(s.opts.clock)}
 }

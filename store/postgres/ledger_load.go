@@ -10,24 +10,36 @@ import (
 	"github.com/stint-dev/stint/slots/readahead"
 )
 
+// Expect implements [slots.Tx].
+func (t *ledgerTx) Expect(needs []plan.Need) { t.ahead.Expect(needs) }
+
 // Load implements [plan.Occupancy]. What was read ahead takes no trip.
 func (t *ledgerTx) Load(n plan.Need) (plan.Chunk, error) {
-	if !t.ahead.Has(n) {
-		n.Windows = readahead.Bounded(int64(n.Windows), t.config)
-		if err := t.load(n); err != nil {
+	chunk, known := t.ahead.Answer(n)
+	if !known {
+		if err := t.load(t.ahead.Next(n, t.config)); err != nil {
 			return plan.Chunk{}, t.ledger.fault("load", err, false)
 		}
+		chunk, _ = t.ahead.Answer(n)
 	}
-	t.used.Add(t.id, n)
-	return t.ahead.Answer(n), nil
+	if !t.ahead.Scattered() {
+		t.used.Add(t.id, n)
+	}
+	return chunk, nil
 }
 
-func (t *ledgerTx) load(n plan.Need) error {
-	t.ahead = readahead.Windows{}
+func (t *ledgerTx) load(needs []plan.Need) error {
 	return t.do(func(c *pgx.Conn) error {
 		var batch pgx.Batch
-		queueLoad(&batch, &t.ledger.sql, t.id, n, &t.ahead)
-		return c.SendBatch(t.ctx, &batch).Close()
+		found := make([]readahead.Windows, len(needs))
+		for i, n := range needs {
+			queueLoad(&batch, &t.ledger.sql, t.id, n, &found[i])
+		}
+		err := c.SendBatch(t.ctx, &batch).Close()
+		if err == nil {
+			t.ahead.Read(found...)
+		}
+		return err
 	})
 }
 

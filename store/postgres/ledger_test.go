@@ -167,16 +167,27 @@ func testLedgerTrips(t *testing.T, server string) {
 	s := slots.New(open(t, at(t, own, nil, wire.Address), nil).Ledger(), nil)
 	defer s.Close()
 	instant := plan.At(time.Now()) + plan.Hour
-	book := func(n int) (trips int) {
+	trips := func(book func() error) int {
+		t.Helper()
 		began := time.Now()
-		if _, err := s.Book(t.Context(), "payments", slots.Request{ID: fmt.Sprint("event ", n), At: instant}); err != nil {
+		if err := book(); err != nil {
 			t.Fatal(err)
 		}
 		return int(time.Since(began) / trip)
 	}
+	book := func(n int) int {
+		return trips(func() error {
+			_, err := s.Book(t.Context(), "payments", slots.Request{ID: fmt.Sprint("event ", n), At: instant})
+			return err
+		})
+	}
+	scattered := func(name string) int {
+		return trips(func() error { return bookScattered(t.Context(), s, name, instant) })
+	}
 	for n := range 30 { // three windows, and all the statements are prepared
 		book(n)
 	}
+	scattered("first")
 	wire.Delay(trip)
 	defer wire.Delay(0)
 	for _, n := range []int{30, 31, 31} {
@@ -184,6 +195,22 @@ func testLedgerTrips(t *testing.T, server string) {
 			t.Errorf("event %d took %d trips, want 2", n, trips)
 		}
 	}
+	if trips := scattered("second"); trips != 3 {
+		t.Errorf("12 events that lie hours apart took %d trips, want 3", trips)
+	}
+}
+
+// bookScattered books 12 events together that lie hours apart.
+func bookScattered(ctx context.Context, s *slots.Scheduler, name string, from plan.Ticks) error {
+	requests := make([]slots.Request, 12)
+	for i := range requests {
+		requests[i] = slots.Request{ID: fmt.Sprint(name, " ", i), At: from + plan.Ticks(i+1)*plan.Hour}
+	}
+	results, err := s.BookAll(ctx, "payments", requests)
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	return err
 }
 
 // trip is what an answer takes, while that is measured.

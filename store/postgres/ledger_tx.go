@@ -27,8 +27,8 @@ type ledgerTx struct {
 	// versions is how many the config has, with those that were written.
 	versions int
 
-	ahead readahead.Windows // what Load need not ask the server for
-	used  readahead.Use     // what it was asked for
+	ahead readahead.Ahead // what Load need not ask the server for
+	used  readahead.Use   // what it was asked for
 
 	// mu is held by whoever uses conn, which is nil after the end, or forget,
 	// which ends the watch over ctx.
@@ -106,7 +106,7 @@ func (t *ledgerTx) begin(config string, ids []string, cached *slots.Config) erro
 	}
 	t.versions = len(t.config.Versions)
 	if last.Config == t.id {
-		t.ahead = found
+		t.ahead.Read(found)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (t *ledgerTx) Known() map[string]slots.Event { return t.known }
 
 // Write implements [slots.Tx].
 func (t *ledgerTx) Write(c *slots.Changes) error {
-	t.ahead = readahead.Windows{}
+	t.ahead.Forget()
 	err := t.do(func(conn *pgx.Conn) error {
 		var batch pgx.Batch
 		if err := t.queue(&batch, c); err != nil {

@@ -7,6 +7,9 @@ import (
 	"github.com/stint-dev/stint/slots/readahead"
 )
 
+// Expect implements [slots.Tx]. There are no trips to save.
+func (t *ledgerTx) Expect([]plan.Need) {}
+
 // Load implements [plan.Occupancy].
 func (t *ledgerTx) Load(n plan.Need) (plan.Chunk, error) {
 	t.mu.Lock()
