@@ -17,11 +17,11 @@ import (
 // Ledger returns a [slots.Ledger] in the database of s, whose connections it
 // uses. It ends with s, and Close of s waits for its transactions.
 //
-// A transaction holds the lock of its config's row, and takes two trips: one to
+// A transaction holds the lock of its config's row, and takes two trips, at best: one to
 // begin, in which the windows that the last transaction has used are read, too,
 // and one to commit. Between them is one for all other windows that its events begin
-// to look in, and one for each run of full ones that this leads into. Lists of ids, and changes, of more than about a megabyte
-// take more.
+// to look in, and one for each run of full ones that this leads into. Lists of ids,
+// and changes, of more than about a megabyte take more.
 func (s *Store) Ledger() slots.Ledger {
 	return &ledger{store: s}
 }
