@@ -32,7 +32,7 @@ func TestSlotScenarios(t *testing.T) {
 	t.Run("batches", func(t *testing.T) { testBatches(t, bin, postgres.URL) })
 	t.Run("single calls", func(t *testing.T) { testSingleCalls(t, bin, postgres.URL) })
 	t.Run("steady for now", func(t *testing.T) { testSteady(t, bin, postgres.URL, 0, sized(300, 3000), sized(3, 60)) })
-	t.Run("steady for a day", func(t *testing.T) { testSteady(t, bin, postgres.URL, 24*time.Hour, sized(100, 1000), sized(3, 20)) })
+	t.Run("steady for a day", func(t *testing.T) { testSteady(t, bin, postgres.URL, 24*time.Hour, sized(100, 3000), sized(3, 60)) })
 	t.Run("changes", func(t *testing.T) { testChanges(t, bin, postgres.URL) })
 	t.Run("killed nodes", func(t *testing.T) { testKilledNodes(t, bin, postgres.URL, sized(5, 200)) })
 	t.Run("killed processes on SQLite", func(t *testing.T) {
