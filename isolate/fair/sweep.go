@@ -61,14 +61,14 @@ func (r *Room) levelNow() float64 {
 	mean, variance, heavy := 0.0, 0.0, 0.0
 	r.byDemand = append(r.byDemand[:0], r.all...)
 	for _, t := range r.byDemand {
-		t.wants = (t.mean + max(0, r.z)*math.Sqrt(t.variance())) / float64(t.plan.Weight)
+		t.usual = (t.mean + max(0, r.z)*math.Sqrt(t.variance())) / float64(t.plan.Weight)
 		mean += t.mean
 		variance += t.variance()
 	}
-	slices.SortFunc(r.byDemand, func(a, b *tenant) int { return cmp.Compare(b.wants, a.wants) })
+	slices.SortFunc(r.byDemand, func(a, b *tenant) int { return cmp.Compare(b.usual, a.usual) })
 	level := 0.0
 	for _, t := range r.byDemand {
-		if heavy > 0 && t.wants <= level {
+		if heavy > 0 && t.usual <= level {
 			break
 		}
 		mean -= t.mean

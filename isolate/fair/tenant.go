@@ -50,7 +50,7 @@ type tenant struct {
 	share        int           // seats that it gets whatever others need
 	need, spread float64       // m', s'
 	most         float64       // m' + z·s'
-	wants        float64       // the most of its usual demand, for a unit of weight
+	usual        float64       // the most that it usually wants, for a unit of weight
 
 	// CoDel.
 	until      time.Duration // the end of the interval
