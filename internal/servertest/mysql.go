@@ -29,9 +29,12 @@ func StartMariaDB(t testing.TB, settings ...string) *MariaDB {
 	data := filepath.Join(dir, "data")
 	must(t, as(owner, exec.Command(install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db")))
 	must(t, as(owner, exec.Command("mkdir", filepath.Join(data, "stint")))) // a folder is a database
+	// A server that starts deletes whatever temporary tables it finds, another's too.
+	temporary := filepath.Join(dir, "tmp")
+	must(t, as(owner, exec.Command("mkdir", temporary)))
 	port := FreePort(t)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	args := append([]string{"--no-defaults", "--datadir=" + data, "--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1",
+	args := append([]string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + temporary, "--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1",
 		"--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"), "--skip-name-resolve"}, settings...)
 	m := &MariaDB{URL: "mysql://root@" + address + "/"}
 	m.Process = Process{
