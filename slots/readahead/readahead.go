@@ -111,10 +111,12 @@ func (a *Ahead) Next(n plan.Need, c *slots.Config) []plan.Need {
 		n.Windows = Bounded(int64(n.Windows), c)
 		return []plan.Need{n}
 	}
+	// One more each, for an instant may lie after the last slot of its window.
 	bytes := bytesOf(c)
-	n.Windows = max(1, min(max(n.Windows, a.expected[i].Windows), mostBytes/bytes))
+	n.Windows = max(1, min(max(n.Windows, a.expected[i].Windows)+1, mostBytes/bytes))
 	next, windows := []plan.Need{n}, n.Windows
 	for _, e := range a.expected[i+1:] {
+		e.Windows++
 		last := &next[len(next)-1]
 		gap := int(e.From - last.From - int64(last.Windows))
 		near, more := e.Era == last.Era && gap <= nearWindows, e.Windows

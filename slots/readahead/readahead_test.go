@@ -2,6 +2,7 @@ package readahead_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,6 +111,14 @@ func TestNext(t *testing.T) {
 	for i := range far {
 		far[i] = plan.Need{From: int64(100 * i), Windows: 1}
 	}
+	// more are some of far with one window more.
+	more := func(some []plan.Need) []plan.Need {
+		some = slices.Clone(some)
+		for i := range some {
+			some[i].Windows++
+		}
+		return some
+	}
 	for name, test := range map[string]struct {
 		expected []plan.Need
 		n        plan.Need
@@ -119,14 +128,14 @@ func TestNext(t *testing.T) {
 		"nothing expected": {nil, plan.Need{From: 7, Windows: 1}, 100, []plan.Need{{From: 7, Windows: 64}}},
 		"something else":   {far, plan.Need{From: 7, Windows: 1}, 100, []plan.Need{{From: 7, Windows: 64}}},
 		"the last":         {far, far[999], 100, []plan.Need{{From: 99_900, Windows: 64}}},
-		"what comes after": {far[:3], far[1], 100, []plan.Need{far[1], far[2]}},
-		"so many places":   {far, far[10], 100, far[10:266]},
-		"so many bytes":    {far, far[10], 1 << 20, far[10:18]},
-		"large windows":    {[]plan.Need{{Windows: 9}, {From: 100, Windows: 1}}, plan.Need{Windows: 1}, 1 << 22, []plan.Need{{Windows: 1}, {From: 100, Windows: 1}}},
-		"another era":      {[]plan.Need{{Windows: 1}, {Era: 1, Windows: 1}}, plan.Need{Windows: 1}, 100, []plan.Need{{Windows: 1}, {Era: 1, Windows: 1}}},
+		"what comes after": {far[:3], far[1], 100, more(far[1:3])},
+		"so many places":   {far, far[10], 100, more(far[10:266])},
+		"so many bytes":    {far, far[10], 1 << 20, append([]plan.Need{{From: 1000, Windows: 1}}, more(far[11:14])...)},
+		"large windows":    {[]plan.Need{{Windows: 9}, {From: 100, Windows: 1}}, plan.Need{Windows: 1}, 1 << 22, []plan.Need{{Windows: 1}}},
+		"another era":      {[]plan.Need{{Windows: 1}, {Era: 1, Windows: 1}}, plan.Need{Windows: 1}, 100, []plan.Need{{Windows: 2}, {Era: 1, Windows: 2}}},
 		"together": {
-			[]plan.Need{{Windows: 2}, {From: 1, Windows: 1}, {From: 2, Windows: 1}, {From: 7, Windows: 3}, {From: 15, Windows: 1}},
-			plan.Need{Windows: 1}, 100, []plan.Need{{Windows: 10}, {From: 15, Windows: 1}},
+			[]plan.Need{{Windows: 2}, {From: 1, Windows: 1}, {From: 2, Windows: 1}, {From: 7, Windows: 3}, {From: 16, Windows: 1}},
+			plan.Need{Windows: 1}, 100, []plan.Need{{Windows: 11}, {From: 16, Windows: 2}},
 		},
 	} {
 		var a readahead.Ahead

@@ -89,11 +89,13 @@ func brokenConnection(t *testing.T, h Harness) {
 		t.Skip("there is no connection to cut")
 	}
 	l := h.open(t)
-	s := slots.New(l, &slots.Options{Timeout: 500 * time.Millisecond})
-	t.Cleanup(func() { s.Close() })
-	if _, err := s.Configure(timeout(t), "payments", fourSeconds(7)); err != nil {
+	patient := slots.New(l, nil) // what makes the config is not what is tested
+	t.Cleanup(func() { patient.Close() })
+	if _, err := patient.Configure(timeout(t), "payments", fourSeconds(7)); err != nil {
 		t.Fatal(err)
 	}
+	s := slots.New(l, &slots.Options{Timeout: 500 * time.Millisecond})
+	t.Cleanup(func() { s.Close() })
 	_, now, err := l.Config(timeout(t), "payments")
 	if err != nil {
 		t.Fatal(err)
